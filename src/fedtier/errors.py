@@ -1,0 +1,69 @@
+"""One way to refuse bad input: the name, the value, the rule, and what to do instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class FedtierError(ValueError):
+    """A refusal with its reason. Raised before any work starts, so nothing is lost."""
+
+    def __init__(self, name: str, value: Any, rule: str, hint: str = "") -> None:
+        self.name, self.value, self.rule, self.hint = name, value, rule, hint
+        shown = "" if value is NOTHING else f" = {value!r}"
+        super().__init__(f"{name}{shown}: {rule}" + (f"\n  hint: {hint}" if hint else ""))
+
+
+class FedtierWarning(UserWarning):
+    """Something will work, but probably not as well as you think."""
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The hint for an unknown word: the closest known one, or the whole list when none is close."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def require(condition: bool, name: str, value: Any, rule: str, hint: str = "") -> None:
+    """Raises FedtierError unless `condition` holds."""
+    if not condition:
+        raise FedtierError(name, value, rule, hint)
+
+
+def positive(name: str, value: float, hint: str = "") -> None:
+    require(_is_number(value) and 0 < value < float("inf"), name, value, "must be a finite number above 0", hint)
+
+
+def not_negative(name: str, value: float, hint: str = "") -> None:
+    require(_is_number(value) and 0 <= value < float("inf"), name, value, "must be a finite number of at least 0", hint)
+
+
+def share(name: str, value: float, hint: str = "", *, zero: bool = True, one: bool = False) -> None:
+    low, high = ("[" if zero else "("), ("]" if one else ")")
+    inside = _is_number(value) and (0 <= value if zero else 0 < value) and (value <= 1 if one else value < 1)
+    require(inside, name, value, f"must be a share in {low}0, 1{high}", hint)
+
+
+def whole(name: str, value: Any, least: int = 1, hint: str = "") -> None:
+    ok = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    require(ok, name, value, f"must be a whole number of at least {least}", hint)
+
+
+def choice(name: str, value: Any, known: Iterable[str]) -> None:
+    known = tuple(known)
+    require(value in known, name, value, f"must be one of {', '.join(known)}", nearest(str(value), known))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value

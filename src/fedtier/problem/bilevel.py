@@ -1,0 +1,79 @@
+"""The two-level problem, from four functions of the user.
+
+    min over x   f1(x) + (1/m) sum_i f2(x, y_i(x))
+    where        y_i(x) = argmin over y in Y_i(x) of h_i(x, y)
+
+f1 and h are means over a batch of rows, so a minibatch gives an unbiased estimate. `spec` is whatever differs
+between clients and is not data: the default `Spec`, or any pytree whose leaves have one row per client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PyTree
+
+from .. import trees
+from ..errors import not_negative
+from .couplings import quadratic
+from .models import Model
+from .sets import ConstraintSet, everywhere
+
+
+class Spec(NamedTuple):
+    """One client's row. A spec of your own needs `weight` and `step_scale`; what else it holds is up to your functions."""
+
+    weight: Any  # m rho_i, rho_i = N_i/N: relative weight, 1 on average
+    radius: Any  # radius of the ball around x; inf = no constraint
+    step_scale: Any  # c_i over c: factor on the client's step sizes
+
+
+class Rows(NamedTuple):
+    """A batch, or a whole data set: N labelled rows."""
+
+    inputs: Any  # [N, ...]
+    labels: Int[Array, "N"]
+
+
+class Bilevel(NamedTuple):
+    """What is solved. Methods call these four and nothing else."""
+
+    f1: Callable[..., Any]  # f1(x, batch) -> scalar: the server's loss; the baselines use it on client data
+    f2: Callable[..., Any]  # f2(x, y, spec) -> scalar: the coupling
+    h: Callable[..., Any]  # h(x, y, batch, spec) -> scalar: the client's loss, strongly convex in y for the theory
+    Y: ConstraintSet = everywhere()  # Y.project(y, x, spec), Y.contains(y, x, spec)
+
+
+def cross_entropy(model: Model) -> Callable[[PyTree, Rows], Float[Array, ""]]:
+    """The mean cross entropy of `model` on a batch."""
+
+    def loss(x: PyTree, batch: Rows) -> Float[Array, ""]:
+        logits = model.apply(x, batch.inputs)
+        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, batch.labels))
+
+    return loss
+
+
+def supervised(
+    loss: Callable[..., Any],
+    *,
+    penalty: float = 1.0,
+    proximity: float = 0.0,
+    Y: ConstraintSet | None = None,
+) -> Bilevel:
+    """The paper's experiments: f1 = loss, f2 = penalty/2 weight |x - y|^2, h = loss + proximity/2 |x - y|^2.
+
+    With proximity 0, h does not see x at all and y_i(x) depends on x only through the start of the solve and
+    through Y: say so in a report, or choose proximity > 0.
+    """
+    not_negative("penalty", penalty)
+    not_negative("proximity", proximity)
+
+    def h(x: PyTree, y: PyTree, batch: Any, spec: Any) -> Float[Array, ""]:
+        d = trees.sub(x, y)
+        return loss(y, batch) + 0.5 * proximity * trees.dot(d, d)
+
+    return Bilevel(f1=loss, f2=quadratic(penalty), h=h, Y=Y or everywhere())

@@ -1,0 +1,73 @@
+"""Step sizes as functions of a counter that starts at 0.
+
+    constant(c)              c                   no guarantee beyond a neighbourhood
+    inverse_sqrt(c)          c / sqrt(r + 1)     the server's gamma_r (Theorem 1)
+    inverse(c, offset)       c / (t + offset)    a client's tilde_gamma_t (Proposition 1)
+    power(c, a)              c / (r + 1)^a       almost sure convergence for 1/2 < a <= 1 (Theorem 2)
+
+Where a step size is asked for, a plain number c means the default shape of that place, a string such as
+"constant(0.1)" names one of these, and any function of the counter is taken as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from .errors import FedtierError, nearest, positive
+
+Schedule = Callable[[Any], Any]
+StepSize = float | int | str | Schedule
+
+
+def constant(c: float) -> Schedule:
+    positive("c", c)
+    return lambda count: c + 0.0 * count
+
+
+def inverse_sqrt(c: float) -> Schedule:
+    positive("c", c)
+    return lambda count: c / jnp.sqrt(count + 1.0)
+
+
+def inverse(c: float, offset: float = 1.0) -> Schedule:
+    positive("c", c)
+    positive("offset", offset)
+    return lambda count: c / (count + offset)
+
+
+def power(c: float, a: float) -> Schedule:
+    positive("c", c)
+    positive("a", a)
+    return lambda count: c / (count + 1.0) ** a
+
+
+SHAPES: dict[str, Callable[..., Schedule]] = {f.__name__: f for f in (constant, inverse_sqrt, inverse, power)}
+
+
+def as_schedule(name: str, value: StepSize, default: Callable[[float], Schedule]) -> Schedule:
+    """The schedule that `value` stands for (see the module); refused under `name` when it stands for none."""
+    if callable(value):
+        return value
+    if isinstance(value, str):
+        return _parse(name, value)
+    positive(name, value, "a step size is a number above 0 or a schedule such as 'constant(0.1)'")
+    return default(value)
+
+
+def _parse(name: str, text: str) -> Schedule:
+    match = re.fullmatch(r"\s*(\w+)\s*\(([^()]*)\)\s*", text)
+    if not match:
+        raise FedtierError(name, text, "is no schedule", "write shape(number), for example 'inverse_sqrt(0.01)'")
+    shape, arguments = match.groups()
+    if shape not in SHAPES:
+        raise FedtierError(name, text, f"names no schedule {shape!r}", nearest(shape, SHAPES))
+    try:
+        return SHAPES[shape](*(float(part) for part in arguments.split(",")))
+    except FedtierError as error:
+        raise FedtierError(name, text, f"{error.name} {error.rule}", error.hint) from None
+    except (ValueError, TypeError):
+        raise FedtierError(name, text, "has arguments that do not fit", "see `python -m pydoc fedtier.schedules`") from None

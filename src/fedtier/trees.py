@@ -1,0 +1,99 @@
+"""Verbs over pytrees: a model is a tree of arrays and stays one.
+
+Scalars are cast to each leaf's dtype, so that a float64 step size never widens a float32 model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+map = jax.tree.map
+
+
+def axpy(alpha: Any, x: PyTree, y: PyTree) -> PyTree:
+    """alpha x + y."""
+    return map(lambda a, b: b + jnp.asarray(alpha, b.dtype) * a, x, y)
+
+
+def add(x: PyTree, y: PyTree) -> PyTree:
+    return map(jnp.add, x, y)
+
+
+def sub(x: PyTree, y: PyTree) -> PyTree:
+    return map(jnp.subtract, x, y)
+
+
+def scale(alpha: Any, x: PyTree) -> PyTree:
+    return map(lambda a: jnp.asarray(alpha, a.dtype) * a, x)
+
+
+def zeros_like(x: PyTree) -> PyTree:
+    return map(jnp.zeros_like, x)
+
+
+def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
+    """<x, y>, leaf by leaf in the tree's order."""
+    parts = jax.tree.leaves(map(lambda a, b: jnp.vdot(a, b), x, y))
+    return sum(parts[1:], start=parts[0])
+
+
+def norm(x: PyTree) -> Float[Array, ""]:
+    return jnp.sqrt(dot(x, x))
+
+
+def size(x: PyTree) -> int:
+    """n, the number of parameters."""
+    return sum(leaf.size for leaf in jax.tree.leaves(x))
+
+
+def where(condition: Bool[Array, ""], x: PyTree, y: PyTree) -> PyTree:
+    return map(lambda a, b: jnp.where(condition, a, b), x, y)
+
+
+def take(x: PyTree, index: Any) -> PyTree:
+    """Row (or rows) `index` of every leaf."""
+    return map(lambda a: a[index], x)
+
+
+def stack(xs: list[PyTree]) -> PyTree:
+    return map(lambda *leaves: jnp.stack(leaves), *xs)
+
+
+def weighted_sum(weights: Float[Array, "S"], xs: PyTree) -> PyTree:
+    """sum_s w_s x_s over the leading axis. A row of weight 0 is left out whatever it holds, NaN included."""
+
+    def leaf(a: Array) -> Array:
+        w = weights.astype(a.dtype).reshape(-1, *[1] * (a.ndim - 1))
+        return jnp.sum(jnp.where(w == 0, 0, w * a), axis=0)
+
+    return map(leaf, xs)
+
+
+def mean_over(arrived: Bool[Array, "S"], xs: PyTree, weights: Any = 1.0) -> PyTree:
+    """The weighted mean of the rows that arrived; zeros when none did."""
+    w = jnp.where(arrived, weights, 0.0)
+    total = jnp.sum(w)
+    return weighted_sum(w / jnp.where(total > 0, total, 1.0), xs)
+
+
+def all_finite(x: PyTree) -> Bool[Array, ""]:
+    """False as soon as one number is NaN or infinite. Integer leaves are always finite."""
+    parts = [jnp.all(jnp.isfinite(a)) for a in jax.tree.leaves(x) if jnp.issubdtype(a.dtype, jnp.inexact)]
+    return jnp.all(jnp.stack(parts)) if parts else jnp.asarray(True)
+
+
+def names(x: PyTree) -> list[str]:
+    """One readable name per leaf, in the order of the leaves: `layers.0.weight`. A bare array is called `value`."""
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(x)]
+    return [".".join(_part(step) for step in path) or "value" for path in paths]
+
+
+def _part(step: Any) -> str:
+    for attribute in ("name", "key", "idx"):
+        if hasattr(step, attribute):
+            return str(getattr(step, attribute))
+    return str(step)
