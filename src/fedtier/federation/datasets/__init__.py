@@ -19,7 +19,7 @@ from . import heart, images, own, synthetic
 from .dataset import Dataset
 from .synthetic import curvatures
 
-__all__ = ["NAMES", "Dataset", "curvatures", "load"]
+__all__ = ["NAMES", "OPTIONS", "Dataset", "curvatures", "load"]
 
 # Each set's loader, and the options of `load` that it understands.
 _LOADERS: dict[str, tuple[Callable[..., Dataset], tuple[str, ...]]] = {
@@ -33,6 +33,7 @@ _LOADERS: dict[str, tuple[Callable[..., Dataset], tuple[str, ...]]] = {
     "file": (own.from_file, ("file", "folder", "label", "owner", "image_size")),
 }
 NAMES = tuple(_LOADERS)
+OPTIONS = {name: known for name, (_, known) in _LOADERS.items()}  # what `load` takes besides the name
 
 
 def load(
@@ -56,8 +57,8 @@ def load(
     file, label, owner, image_size: one's own data, name "file".
     clients, rows (per client), features, classes, spread, seed: data made on the spot, "synthetic" and "quadratic".
 
-    None means the set's own default. An option that the set does not understand is refused, except `folder`, which may
-    stand in every configuration.
+    None means the set's own default. An option that is not in OPTIONS[name] is refused, except `folder`, which may stand
+    in every configuration.
     """
     choice("data.name", name, NAMES)
     loader, known = _LOADERS[name]
@@ -66,8 +67,8 @@ def load(
         "rows": rows, "features": features, "classes": classes, "spread": spread, "seed": seed,
     }  # fmt: skip
     options = {key: value for key, value in given.items() if value is not None}
-    for key in options:
+    for key, value in options.items():
         if key not in known and key != "folder":
-            meant = [other for other, (_, keys) in _LOADERS.items() if key in keys]
-            raise FedtierError(f"data.{key}", options[key], f"is not an option of {name}", f"it is one of {', '.join(meant)}")
+            meant = [other for other, keys in OPTIONS.items() if key in keys]
+            raise FedtierError(f"data.{key}", value, f"is not an option of {name}", f"it is one of {', '.join(meant)}")
     return loader(**{key: value for key, value in options.items() if key in known})

@@ -94,11 +94,14 @@ def standardisation(inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Taken over all rows, so the test rows' means leak in; labels do not. A constant column gets scale 1.
     """
     over = (0, *range(2, inputs.ndim)) if inputs.ndim == 4 else (0,) if inputs.ndim == 2 else tuple(range(inputs.ndim))
-    total = sum(np.sum(part, axis=over, dtype=np.float64, keepdims=True) for part in _parts(inputs))
-    count = inputs.size // total.size
-    mean = total / count
-    squares = sum(np.sum((part - mean) ** 2, axis=over, keepdims=True) for part in _parts(inputs))
-    deviation = np.sqrt(squares / count)
+    kept = tuple(1 if axis in over else side for axis, side in enumerate(inputs.shape))
+    count = inputs.size // int(np.prod(kept))
+    mean, squares = np.zeros(kept), np.zeros(kept)
+    for part in _parts(inputs):
+        mean += np.sum(part, axis=over, dtype=np.float64, keepdims=True) / count
+    for part in _parts(inputs):
+        squares += np.sum((part - mean) ** 2, axis=over, keepdims=True) / count
+    deviation = np.sqrt(squares)
     flat = deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-30)  # what float32 cannot tell from a constant
     scale = 1.0 / np.where(flat, 1.0, deviation)
     return mean[0].astype(np.float32), scale[0].astype(np.float32)

@@ -61,37 +61,39 @@ def _from_mirrors(published: Published, get: Any) -> None:
 def _fetch_file(published: Published, mirror: str, name: str, folder: Path) -> None:
     import pooch
 
-    def download(url: str, output_file: Any, _pooch: Any) -> None:
+    def download(url: str, output_file: Any, pooch: Any) -> None:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             packed = Path(scratch) / "packed"
             _http(name)(url, str(packed), None)
             with _opened(packed) as source, open(output_file, "wb") as target:
                 shutil.copyfileobj(source, target, CHUNK)
 
-    pooch.retrieve(mirror + name + published.packed, published.files[name], name, folder, downloader=download)
+    unpacking: Any = download
+    pooch.retrieve(mirror + name + published.packed, published.files[name], name, folder, downloader=unpacking)
 
 
 def _fetch_archive(published: Published, mirror: str, folder: Path) -> None:
     """One pass over the archive; it stays in the cache until every file in it has been checked."""
     import pooch
 
-    archive = Path(pooch.retrieve(mirror + published.archive, None, published.archive, folder, downloader=_http(published.archive)))
+    name = published.archive
+    archive = Path(pooch.retrieve(mirror + name, None, name, folder, downloader=_http(name)))
     left = dict(published.files)
     try:
         with tarfile.open(archive, "r:*") as tar, tempfile.TemporaryDirectory(dir=folder) as scratch:
             for member in tar:
-                name = member.name.rpartition("/")[2]
-                source = tar.extractfile(member) if name in left and member.isfile() else None
+                inside = member.name.rpartition("/")[2]
+                source = tar.extractfile(member) if inside in left and member.isfile() else None
                 if source is None:
                     continue
-                part = Path(scratch) / name
+                part = Path(scratch) / inside
                 with source, part.open("wb") as target:
                     shutil.copyfileobj(source, target, CHUNK)
-                if not _is_whole(part, left.pop(name)):
-                    raise ValueError(f"{name} has another sha256")
-                os.replace(part, folder / name)
+                if not _is_whole(part, left.pop(inside)):
+                    raise ValueError(f"{inside} has another sha256")
+                os.replace(part, folder / inside)
         if left:
-            raise ValueError(f"no {', no '.join(left)} in {published.archive}")
+            raise ValueError(f"no {', no '.join(left)} in {name}")
     except (ValueError, EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error):
         archive.unlink()
         raise
@@ -113,14 +115,16 @@ def _opened(path: Path) -> IO[bytes]:
 def _http(name: str) -> Any:
     from pooch import HTTPDownloader
 
-    return HTTPDownloader(progressbar=Bar(name), chunk_size=CHUNK)
+    bar: Any = Bar(name)
+    return HTTPDownloader(progressbar=bar, chunk_size=CHUNK)
 
 
 class Bar:
     """pooch's idea of a progress bar, drawn by rich on stderr; one plain line where there is no terminal."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.total, self.drawn = name, 0, None
+        self.name, self.total = name, 0
+        self.drawn: Any = None
 
     def update(self, count: int) -> None:
         if self.drawn is None:
@@ -130,7 +134,8 @@ class Bar:
 
     def _start(self) -> Any:
         if not sys.stderr.isatty():
-            print(f"fetching {self.name}" + (f" ({self.total / 1e6:.1f} MB)" if self.total else ""), file=sys.stderr, flush=True)
+            size = f" ({self.total / 1e6:.1f} MB)" if self.total else ""
+            print(f"fetching {self.name}{size}", file=sys.stderr, flush=True)
             return True
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

@@ -55,7 +55,8 @@ def read_cifar(path: Path, images: np.ndarray, labels: np.ndarray) -> None:
     records = np.fromfile(path, np.uint8).reshape(CIFAR_RECORDS, 1 + CIFAR_PIXELS)
     labels[:] = records[:, 0]
     images[:] = records[:, 1:].reshape(images.shape)
-    require(labels.max() < 10, str(path), f"label {labels.max()}", "must hold labels 0 to 9", "is it CIFAR-10's binary version?")
+    most = int(labels.max())
+    require(most < 10, str(path), f"label {most}", "must hold labels 0 to 9", "is it CIFAR-10's binary version?")
 
 
 REPLACE = "copy or download the file again"

@@ -36,7 +36,9 @@ HEART = Published(
     },
     ("https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/",),
 )
-COLUMNS = ("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal", "num")
+COLUMNS: tuple[str, ...] = (
+    "age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal", "num",
+)  # fmt: skip
 NUMBERS = ("age", "trestbps", "chol", "thalach", "oldpeak", "ca")
 ANSWERS = ("sex", "fbs", "exang")
 CATEGORIES = {"cp": (1, 2, 3, 4), "restecg": (0, 1, 2), "slope": (1, 2, 3), "thal": (3, 6, 7)}

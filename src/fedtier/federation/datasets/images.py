@@ -62,7 +62,7 @@ CIFAR10 = Published(
     archive="cifar-10-binary.tar.gz",
     inner="cifar-10-batches-bin",
 )
-CIFAR10_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
 def digits() -> Dataset:
@@ -71,7 +71,8 @@ def digits() -> Dataset:
 
     images, labels = load_digits(return_X_y=True)
     inputs = images.astype(np.uint8).reshape(-1, 1, 8, 8)
-    return Dataset("digits", inputs, labels.astype(np.int32), DIGITS, shift=np.float32(4.884165), scale=np.float32(1 / 6.016788))
+    shift, scale = np.float32(4.884165), np.float32(1 / 6.016788)
+    return Dataset("digits", inputs, labels.astype(np.int32), DIGITS, shift=shift, scale=scale)
 
 
 def mnist(folder: str | Path | None = None) -> Dataset:
@@ -105,12 +106,12 @@ def _idx(published: Published, folder: str | Path | None, names: tuple[str, ...]
     inputs, start = np.empty((len(labels), 1, 28, 28), np.uint8), 0
     for part, path in parts:  # one file unpacked at a time, straight into its place
         images = formats.read_idx(path, 3)
-        require(images.shape == (len(part), 28, 28), str(path), images.shape, f"must be {len(part)} images of 28x28, one per label")
+        rule = f"must be {len(part)} images of 28x28, one per label"
+        require(images.shape == (len(part), 28, 28), str(path), images.shape, rule)
         inputs[start : start + len(part), 0] = images
         start += len(part)
-    return Dataset(
-        published.name, inputs, labels, names, shift=np.float32(mean), scale=np.float32(1 / deviation), test_rows=len(parts[1][0])
-    )
+    shift, scale = np.float32(mean), np.float32(1 / deviation)
+    return Dataset(published.name, inputs, labels, names, shift=shift, scale=scale, test_rows=len(parts[1][0]))
 
 
 def _labels(path: Path, name: str, names: tuple[str, ...]) -> np.ndarray:

@@ -19,9 +19,8 @@ def encode(name: str, values: Any, rows: int, least: int = 1) -> tuple[np.ndarra
     require(values.ndim == 1, name, values.shape, "must be one value per row: a vector")
     require(len(values) == rows, name, f"{len(values)} values", f"must have one value per row, but there are {rows} rows")
     distinct, codes = np.unique(_ordered(name, values), return_inverse=True)
-    require(
-        len(distinct) >= least, name, str(distinct[0]), f"must have at least {least} different values, all rows have the same one"
-    )
+    rule = f"must have at least {least} different values, all rows have the same one"
+    require(len(distinct) >= least, name, str(distinct[0]), rule)
     return codes.reshape(-1).astype(np.int32), tuple(str(value) for value in distinct.tolist())
 
 
@@ -48,7 +47,7 @@ def _ordered(name: str, values: np.ndarray) -> np.ndarray:
 def _whole_numbers(name: str, values: np.ndarray) -> np.ndarray:
     _refuse_first(name, ~np.isfinite(values), "is missing (not a finite number)", "drop the rows without one")
     fraction = values != np.floor(values)
-    _refuse_first(name, fraction, "is not a whole number", "classes are whole numbers or words; a target to regress on is not a label")
+    _refuse_first(name, fraction, "is not a whole number", "classes are whole numbers or words, not targets to regress on")
     return values.astype(np.int64)
 
 

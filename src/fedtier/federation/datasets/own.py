@@ -15,6 +15,7 @@ from .dataset import Dataset, as_inputs, standardisation
 from .labels import encode
 from .sources import chosen_folder
 
+SAVEZ = "numpy.savez(FILE, inputs=..., labels=...) writes a .npz"
 INPUTS, LABELS = ("inputs", "x"), ("labels", "y")
 
 
@@ -43,7 +44,7 @@ def from_file(
         labels, names = encode(_named(path, "labels"), labels, len(inputs), least=2)
     else:
         known = f"must end in {', '.join(READERS)} or be a folder of images"
-        raise FedtierError("data.file", str(path), known, "numpy.savez(FILE, inputs=..., labels=...) writes a .npz")
+        raise FedtierError("data.file", str(path), known, SAVEZ)
     codes, owner_names = (None, ()) if owners is None else encode(_named(path, "owners"), owners, len(inputs))
     shift, scale = standardisation(inputs)
     return Dataset(path.stem, inputs, labels, names, codes, owner_names, shift, scale, columns=columns)
@@ -51,7 +52,7 @@ def from_file(
 
 def _path(file: str | Path | None, folder: str | Path | None) -> Path:
     if file is None:
-        raise FedtierError("data.file", None, "must name the file when data.name is 'file'", "a .npz, .csv, .parquet or a folder")
+        raise FedtierError("data.file", None, "must be given when data.name is 'file'", "a .npz, .csv, .parquet or a folder")
     _, root = chosen_folder(folder)
     here = Path(file).expanduser()
     places = [here] if root is None or here.is_absolute() else [here, root / here]
@@ -79,7 +80,7 @@ def _npz(path: Path, label: str, owner: str | None) -> tuple[np.ndarray, np.ndar
     try:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
-                raise FedtierError("data.file", str(path), "is a single array, not a .npz", "numpy.savez(FILE, inputs=..., labels=...)")
+                raise FedtierError("data.file", str(path), "is a single array, not a .npz", SAVEZ)
             inputs = _array(file, path, INPUTS, "inputs")
             labels = _array(file, path, (label, *LABELS), "labels")
             if owner is not None:

@@ -9,7 +9,7 @@ from .dataset import Dataset
 
 
 def synthetic(
-    clients: int = 10, rows: int = 20, features: int = 16, classes: int = 10, spread: float = 0.5, seed: int = 0
+    *, clients: int = 10, rows: int = 20, features: int = 16, classes: int = 10, spread: float = 0.5, seed: int = 0
 ) -> Dataset:
     """Gaussian classes: input = class mean + the client's own shift + unit noise; `rows` rows per client.
 
@@ -26,7 +26,7 @@ def synthetic(
     return Dataset("synthetic", inputs.reshape(-1, features), labels.reshape(-1), names, owner=_owners(clients, rows))
 
 
-def quadratic(clients: int = 10, rows: int = 20, features: int = 16, spread: float = 1.0, seed: int = 0) -> Dataset:
+def quadratic(*, clients: int = 10, rows: int = 20, features: int = 16, spread: float = 1.0, seed: int = 0) -> Dataset:
     """Rows b ~ b_i + unit noise for `problem.quadratic`, with b_i normal of deviation `spread` around 0.
 
     There is nothing to classify: every label is 0 and `classes` is 1. The optimum of what is then solved follows from

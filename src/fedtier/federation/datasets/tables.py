@@ -93,9 +93,10 @@ def read_parquet(path: Path, label: str, owner: str | None) -> Table:
         hint = "pip install 'fedtier[parquet]', or save the table as .csv or .npz"
         raise FedtierError("data.file", str(path), "needs the package pyarrow to read Parquet", hint) from error
     try:
-        table = pyarrow.parquet.read_table(path, partitioning=None)
+        table = pyarrow.parquet.ParquetFile(path).read()
     except (pyarrow.ArrowException, OSError) as error:
-        raise FedtierError("data.file", str(path), f"is not an intact Parquet file ({error})", "save or copy it again") from error
+        rule = f"is not an intact Parquet file ({error})"
+        raise FedtierError("data.file", str(path), rule, "save or copy it again") from error
     features, at_label, at_owner = choose(path, table.column_names, label, owner)
     require(table.num_rows > 0, "data.file", str(path), "holds no rows")
     inputs = np.empty((table.num_rows, len(features)), np.float32)
