@@ -91,6 +91,13 @@ def test_the_next_mirror_is_tried_and_offline_names_setting_and_files(mnist, mon
     assert load("mnist").rows == 40
 
 
+def test_a_file_that_a_mirror_does_not_have_gives_the_status(mnist):
+    folder, _ = mnist
+    (folder / "t10k-images-idx3-ubyte.gz").unlink()
+    with pytest.raises(FedtierError, match="HTTP 404"):
+        load("mnist")
+
+
 @pytest.fixture
 def cifar(server, tmp_path, monkeypatch):
     folder, address, asked = server

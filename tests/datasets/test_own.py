@@ -46,6 +46,11 @@ def test_labels_with_gaps_signs_or_written_as_floats_are_mapped_in_numeric_order
         assert data.inputs.dtype == np.float32
 
 
+def test_owners_written_as_codes_with_leading_zeros_stay_apart(tmp_path):
+    path = csv(tmp_path, "a,label,site\n1,0,007\n2,1,7\n3,1,07\n")
+    assert load("file", file=path, owner="site").owner_names == ("007", "07", "7")
+
+
 def test_labels_that_are_no_classes_are_refused_by_row(tmp_path):
     for labels, message in (
         (np.array([0, 0.5, 1]), "row 1.*not a whole number"),
@@ -121,6 +126,7 @@ def test_bad_cells_of_a_csv_are_named_by_line_and_column(tmp_path):
         ("a,b,label\n1,2,0\n1e99,2,1\n", "row 1, column a"),
         ("a,b,label\n1,2,0\n3,4\n", "line 3 must have 3 cells"),
         ("a,b,label\n1,2,0\n3,4,\n", "row 1.*missing"),
+        ("a,b,label\n1,2,0\n3,4,NaN\n", "row 1.*missing"),
         ("a,a,label\n1,2,0\n", "column 'a' twice"),
         ("a;b;label\n1;2;0\n", "separated by commas, but looks separated by ';'"),
         ("a,b,label\n", "no rows, only a header"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import hashlib
+import pathlib
 
 import layouts
 import numpy as np
@@ -60,6 +63,17 @@ def test_a_missing_file_is_named_with_both_settings_and_nothing_is_downloaded(tm
     assert "holds no train" not in text
 
 
+def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
+    layouts.write_idx(tmp_path)
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(pathlib.Path, "read_bytes", refuse)
+    with pytest.raises(FedtierError, match=r"train-labels-idx1-ubyte.gz'?: cannot be read \(Permission denied\)"):
+        load("mnist", folder=tmp_path)
+
+
 @pytest.mark.parametrize("packed", [True, False])
 def test_an_image_file_cut_in_half_is_named_with_the_size_it_should_have(tmp_path, packed):
     layouts.write_idx(tmp_path, packed)
@@ -92,8 +106,6 @@ def test_images_and_labels_of_different_number_are_refused(tmp_path):
 
 
 def test_one_set_s_files_are_not_taken_for_the_other_s(tmp_path, monkeypatch):
-    import hashlib
-
     arrays = layouts.write_idx(tmp_path)
     known = hashlib.sha256(layouts.idx_bytes(arrays[1])).hexdigest()
     monkeypatch.setitem(images.IDX_SHA256, "mnist", (known,))
