@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 from jaxtyping import PyTree
@@ -42,7 +43,8 @@ def from_arrays(arrays: dict[str, np.ndarray], like: PyTree, what: str = "messag
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
             rule = f"must be {wanted.dtype}{list(wanted.shape)}"
             raise FedtierError(f"{what}.{name}", f"{found.dtype}{list(found.shape)}", rule)
-        leaves.append(jax.random.wrap_key_data(found, impl="threefry2x32") if _is_key(leaf) else found)
+        array = jnp.asarray(found)
+        leaves.append(jax.random.wrap_key_data(array, impl="threefry2x32") if _is_key(leaf) else array)
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
