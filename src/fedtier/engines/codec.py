@@ -27,8 +27,8 @@ class Down(NamedTuple):
 
 
 def to_arrays(tree: PyTree) -> dict[str, np.ndarray]:
-    """One named NumPy array per leaf; a random key becomes its two words."""
-    return dict(zip(_names(tree), [np.asarray(_plain(leaf)) for leaf in jax.tree.leaves(tree)], strict=True))
+    """One named NumPy array per leaf; a random key becomes its two words, bfloat16 and the like their bits."""
+    return dict(zip(_names(tree), [_plain(leaf) for leaf in jax.tree.leaves(tree)], strict=True))
 
 
 def from_arrays(arrays: dict[str, np.ndarray], like: PyTree, what: str = "message") -> PyTree:
@@ -43,7 +43,7 @@ def from_arrays(arrays: dict[str, np.ndarray], like: PyTree, what: str = "messag
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
             rule = f"must be {wanted.dtype}{list(wanted.shape)}"
             raise FedtierError(f"{what}.{name}", f"{found.dtype}{list(found.shape)}", rule)
-        leaves.append(jax.random.wrap_key_data(jnp.asarray(found), impl="threefry2x32") if _is_key(leaf) else found)
+        leaves.append(_restored(found, leaf))
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
@@ -77,13 +77,30 @@ def _names(tree: PyTree) -> list[str]:
     return names
 
 
-def _shape(leaf: Any) -> Any:
-    return jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
-
-
 def _is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _plain(leaf: Any) -> Any:
-    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+def _is_foreign(leaf: Any) -> bool:
+    """Of a type that NumPy does not know by itself, hence no reader of safetensors in NumPy either."""
+    return np.dtype(leaf.dtype).kind == "V"
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    if _is_key(leaf):
+        return np.asarray(jax.random.key_data(leaf))
+    array = np.asarray(leaf)
+    return array.view(f"u{array.itemsize}") if _is_foreign(leaf) else array
+
+
+def _restored(array: np.ndarray, leaf: Any) -> Any:
+    if _is_key(leaf):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl="threefry2x32")
+    return array.view(leaf.dtype) if _is_foreign(leaf) else array
+
+
+def _shape(leaf: Any) -> Any:
+    """The shape and type of `_plain(leaf)`, for arrays and for mere shapes."""
+    if _is_key(leaf):
+        return jax.eval_shape(jax.random.key_data, leaf)
+    return jax.ShapeDtypeStruct(leaf.shape, f"u{leaf.dtype.itemsize}") if _is_foreign(leaf) else leaf
