@@ -31,6 +31,16 @@ def options(settings: list[str]) -> list[str]:
     return [part for setting in settings for part in ("--set", setting)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    """These runs share their compiled programs, as a user's do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDTIER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        cli._use_compilation_cache()
+        yield
+    jax.config.update("jax_compilation_cache_dir", None)
+
+
 def call(monkeypatch, capsys, *words: str) -> tuple[int, str, str]:
     """`fedtier WORDS` in this process: (exit code, stdout, stderr)."""
     monkeypatch.setattr(sys, "argv", ["fedtier", *map(str, words)])
@@ -187,7 +197,8 @@ def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(finished, 
 
 
 def test_a_stopped_run_resumes_to_the_same_metrics(tmp_path):
-    settings = [*SMALL, "run.rounds=4000", "run.eval_every=100", "run.checkpoint_every=1000", "run.tau=1", "method.batch=4"]
+    long = ["run.rounds=4000", "run.eval_every=100", "run.checkpoint_every=1000", "run.tau=0.1"]
+    settings = [*SMALL, *long, "method.name=scaffold", "method.batch=4"]  # a method with memory at the clients
     stopped, whole = tmp_path / "stopped", tmp_path / "whole"
     command = [sys.executable, "-m", "fedtier", "run", *options(settings), "--out", str(stopped)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -205,7 +216,7 @@ def test_a_stopped_run_resumes_to_the_same_metrics(tmp_path):
 
 
 def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(tmp_path, monkeypatch):
-    config = configuration.read(None, [*SHORT, "run.checkpoint_every=100"])
+    config = configuration.read(None, [*SHORT, "method.name=server_only", "run.checkpoint_every=100"])
     whole = lab_run.run(config, tmp_path / "whole", progress=Progress(quiet=True))
 
     def killed(*_):
@@ -233,7 +244,7 @@ def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(t
     [
         ["method.name=server_only", "method.server_lr=1e6"],
         ["method.server_lr=constant(1e6)"],
-        ["method.client_lr=constant(1e6)"],
+        ["method.name=fedprox", "method.client_lr=constant(1e6)"],
     ],
 )
 def test_a_diverging_run_says_what_to_do_and_leaves_a_finite_state(fedtier, tmp_path, settings):
@@ -248,8 +259,9 @@ def test_a_diverging_run_says_what_to_do_and_leaves_a_finite_state(fedtier, tmp_
 
 
 def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(tmp_path, monkeypatch):
-    settings = [*SHORT, "run.checkpoint_every=100", "run.rounds=8"]
-    sound = lab_run.run(configuration.read(None, [*SHORT, "run.rounds=4"]), tmp_path / "sound", progress=Progress(quiet=True))
+    settings = [*SHORT, "method.name=server_only", "run.checkpoint_every=100"]
+    short = configuration.read(None, [*settings, "run.rounds=4"])
+    sound = lab_run.run(short, tmp_path / "sound", progress=Progress(quiet=True))
     evaluator = lab_run.evaluator
 
     def loss_explodes_after_round_4(experiment):

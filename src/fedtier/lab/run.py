@@ -24,7 +24,7 @@ from .metrics import Scores, Traffic, evaluator, spread, traffic
 from .progress import Progress
 from .store import Store
 
-DIVERGED = 1000.0  # a server's loss so many times that of round 0 will not come back
+DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 
 
 class Result(NamedTuple):
@@ -102,7 +102,7 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
     if written == 0:
         record(0, scores)
         checkpoint(0)
-    start = _worst(store.rows()[:seeds])
+    start = max((row[key] or 0.0 for row in store.rows()[:seeds] for key in ("f1", "global_loss")), default=0.0)
     with _stop_signals() as stopped:
         for number in [stop for stop in stops if stop > first]:
             state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, number - first)
@@ -110,8 +110,9 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
                 raise diverged(number, "the state is no longer finite")
             if number % config.run.eval_every == 0 or number == rounds:
                 scores = evaluate(state, number)
-                if np.nanmax(scores.f1, initial=-np.inf) > DIVERGED * max(1.0, start):
-                    raise diverged(number, f"the server's loss rose from {start:.3g} to {np.nanmax(scores.f1):.3g}")
+                loss = _worst_loss(scores)
+                if loss > DIVERGED * max(1.0, start):
+                    raise diverged(number, f"the loss rose from {start:.3g} to {loss:.3g}")
                 record(number, scores)
             due = number % config.run.checkpoint_every == 0 or number == rounds
             if due or stopped():
@@ -192,8 +193,9 @@ def _diverged(store: Store, first: int, number: int, why: str) -> FedtierError:
     return FedtierError("run", f"rounds {first} to {number}", f"diverged: {why}", hint)
 
 
-def _worst(rows: list[dict[str, Any]]) -> float:
-    return max((row["f1"] for row in rows if row["f1"] is not None), default=0.0)
+def _worst_loss(scores: Scores) -> float:
+    """The largest loss of any seed, on the server's rows or the test rows: a model that fits the former may be wild."""
+    return float(np.nanmax([*scores.f1, *scores.global_loss], initial=0.0))
 
 
 def _mean(values: np.ndarray) -> float:
