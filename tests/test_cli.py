@@ -283,7 +283,10 @@ def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(
 
 
 def test_a_damaged_or_foreign_checkpoint_is_refused_by_name(finished, tmp_path):
-    for name, data in (("cut", (finished[0] / "checkpoint.safetensors").read_bytes()[:-5]), ("other", b"\x02" + b"\0" * 7 + b"{}")):
+    for name, data in (
+        ("cut", (finished[0] / "checkpoint.safetensors").read_bytes()[:-5]),
+        ("other", b"\x02" + b"\0" * 7 + b"{}"),
+    ):
         folder = tmp_path / name
         folder.mkdir()
         for file in ("config.toml", "plan.safetensors", "metrics.jsonl"):
