@@ -46,9 +46,8 @@ class Experiment(NamedTuple):
 
 def load_data(config: Config) -> Dataset:
     data = config.data
-    made_here = "clients" in data_sets.OPTIONS.get(data.name, ())
-    options = {key: getattr(data, key) for key in data_sets.OPTIONS.get(data.name, ()) if hasattr(data, key)}
-    return data_sets.load(data.name, **(options | ({"clients": data.clients} if made_here else {})))
+    options: dict[str, Any] = {key: getattr(data, key) for key in data_sets.OPTIONS.get(data.name, ()) if hasattr(data, key)}
+    return data_sets.load(data.name, **options)
 
 
 def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
