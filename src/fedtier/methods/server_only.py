@@ -46,6 +46,7 @@ def server_only(
 
     return Method(
         name="server_only",
+        needs_server_data=True,
         server_init=init,
         broadcast=lambda server, round: (),
         local=lambda client, shared, own, view, spec, turn: (client, ()),

@@ -135,6 +135,7 @@ def zo_hfl(
 
     return Method(
         name="zo_hfl",
+        needs_server_data=True,
         server_init=init,
         client_init=lambda x, spec: Warm(x) if start == "warm" else (),
         broadcast=lambda server, round: Shared(server.x),
