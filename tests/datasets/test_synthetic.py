@@ -58,7 +58,9 @@ def test_quadratic_rows_and_curvatures_make_the_closed_form_s_problem():
     x = np.linspace(-1, 1, 4, dtype=np.float32)
     closed = ClosedForm(rows.mean((0, 1)), rows.mean(1), q, np.ones(3), 2.0, 0.5)
     for i, y in enumerate(closed.solution(x)):
-        slope = jax.grad(problem.h, argnums=1)(jnp.asarray(x), y, jnp.asarray(rows[i]), QuadraticSpec(1.0, np.inf, 1.0, jnp.asarray(q[i])))
+        slope = jax.grad(problem.h, argnums=1)(
+            jnp.asarray(x), y, jnp.asarray(rows[i]), QuadraticSpec(1.0, np.inf, 1.0, jnp.asarray(q[i]))
+        )
         np.testing.assert_allclose(slope, 0, atol=1e-5)
 
 

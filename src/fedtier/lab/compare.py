@@ -76,7 +76,9 @@ def read(file: Path, store: Path, settings: tuple[str, ...] = ()) -> Plan:
     shared = {key: tables[key] for key in ("data", "model", "method", "run") if key in tables}
     options = tables.get("compare", {})
     for key in options:
-        require(key in ("baseline", "metrics"), f"compare.{key}", options[key], "is no key", nearest(key, ("baseline", "metrics")))
+        require(
+            key in ("baseline", "metrics"), f"compare.{key}", options[key], "is no key", nearest(key, ("baseline", "metrics"))
+        )
     metrics = tuple(options.get("metrics", DEFAULT_METRICS))
     for metric in metrics:
         choice("compare.metrics", metric, METRICS)
@@ -164,7 +166,7 @@ def paired(outcome: Outcome, method: str, setting: str, metric: str) -> Interval
 
 def _labelled(entries: Any, name: str, file: Path) -> dict[str, dict[str, Any]]:
     listed = isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)
-    require(bool(listed), name, NOTHING, f"{file} must have at least one [[{name}]]", f"[[{name}]]\nlabel = \"...\"")
+    require(bool(listed), name, NOTHING, f"{file} must have at least one [[{name}]]", f'[[{name}]]\nlabel = "..."')
     out: dict[str, dict[str, Any]] = {}
     for entry in entries:
         label = entry.get("label", entry.get("name"))
