@@ -1,0 +1,96 @@
+"""Constants of problems without a closed form, measured at sampled points by power iteration and finite differences.
+
+Every result is an `estimate`: a Lipschitz constant found this way is too small, a strong convexity constant too large, because
+only a few points were seen. One sampled point with negative curvature, however, refutes strong convexity for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from .. import keys, trees
+from .numbers import Number, absent, estimate
+
+ITERATIONS = 30
+
+
+def random_like(key: Key[Array, ""], x: PyTree) -> PyTree:
+    """A tree like x with normal entries."""
+    leaves, structure = jax.tree.flatten(x)
+    return structure.unflatten([jax.random.normal(keys.at(key, k), a.shape, a.dtype) for k, a in enumerate(leaves)])
+
+
+def curvature(f: Callable[[PyTree], Any], x: PyTree, key: Key[Array, ""], iterations: int = ITERATIONS) -> tuple[float, float]:
+    """The least and the largest eigenvalue of f's Hessian at x, by power iteration; costs 2 iterations Hessian products."""
+
+    def power(shift: Any, v: PyTree) -> Any:
+        def apply(u: PyTree) -> PyTree:  # (H - shift) u
+            return trees.axpy(-shift, u, jax.jvp(jax.grad(f), (x,), (u,))[1])
+
+        def step(_: Any, u: PyTree) -> PyTree:
+            w = apply(u)
+            return trees.scale(1 / jnp.maximum(trees.norm(w), 1e-30), w)
+
+        u = jax.lax.fori_loop(0, iterations, step, trees.scale(1 / trees.norm(v), v))
+        return trees.dot(u, apply(u))
+
+    @jax.jit
+    def both(v: PyTree) -> Any:  # one loop body, compiled once
+        first = power(jnp.zeros(()), v)  # the eigenvalue largest in absolute value
+        return first, first + power(first, v)  # and the one farthest from it
+
+    low, high = sorted(map(float, both(random_like(key, x))))
+    return low, high
+
+
+def sensitivity(G: Callable[[PyTree], PyTree], x: PyTree, key: Key[Array, ""], iterations: int = ITERATIONS) -> float:
+    """The norm of the Jacobian of the map G at x, by power iteration on J^T J."""
+    _, pull = jax.vjp(G, x)
+
+    def step(_: Any, u: PyTree) -> PyTree:
+        w = pull(jax.jvp(G, (x,), (u,))[1])[0]
+        return trees.scale(1 / jnp.maximum(trees.norm(w), 1e-30), w)
+
+    v = random_like(key, x)
+    u = jax.lax.fori_loop(0, iterations, step, trees.scale(1 / trees.norm(v), v))
+    return float(trees.norm(jax.jvp(G, (x,), (u,))[1]))
+
+
+def gradient_smoothness(f: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
+    """The Lipschitz constant of grad f: the largest |eigenvalue| seen."""
+    found = [max(map(abs, curvature(f, x, keys.at(key, k)))) for k, x in enumerate(points)]
+    return estimate(max(found), "(2)", f"power iteration at {len(found)} points; the true constant is at least this")
+
+
+def strong_convexity(h: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
+    """mu_h: the least eigenvalue seen; `absent` once one is not positive."""
+    found = [curvature(h, y, keys.at(key, k))[0] for k, y in enumerate(points)]
+    least = min(found)
+    if least <= 1e-6 * max(1.0, abs(max(found))):
+        return absent(0.0, "(2)", f"h has curvature {least:.3g} at a sampled point: it is not strongly convex")
+    return estimate(least, "(2)", f"power iteration at {len(found)} points; the true constant is at most this")
+
+
+def cross_sensitivity(gradient: Callable[[PyTree], PyTree], points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
+    """L_x: how fast grad_y h moves with x; `gradient` maps x to grad_y h(x, y) at a fixed y."""
+    found = [sensitivity(gradient, x, keys.at(key, k)) for k, x in enumerate(points)]
+    return estimate(max(found), "(2)", f"power iteration at {len(found)} points; the true constant is at least this")
+
+
+def gradient_noise(gradients: PyTree, batch: int) -> Number:
+    """sigma of a minibatch of `batch` rows, from the gradients of single rows (leading axis: rows) at one point."""
+    rows = np.concatenate([np.asarray(a, np.float64).reshape(a.shape[0], -1) for a in jax.tree.leaves(gradients)], axis=1)
+    spread = float(np.mean(np.sum((rows - rows.mean(axis=0)) ** 2, axis=1)))
+    return estimate(np.sqrt(spread / batch), "(2)", f"{len(rows)} rows at one point")
+
+
+def steepest(f: Callable[[Any], Any], points: np.ndarray, steps: np.ndarray) -> float:
+    """The largest |f(x + d) - f(x)|/|d| over pairs: never above f's Lipschitz constant. f maps [K, n] to [K]."""
+    change = np.abs(np.asarray(f(points + steps)) - np.asarray(f(points)))
+    return float(np.max(change / np.linalg.norm(steps, axis=-1)))
