@@ -1,0 +1,77 @@
+"""Messages and states as named arrays: bytes that no program runs, readable in any language.
+
+The container is safetensors. Structure, shapes and types come from the method (`like`), never from the bytes: what
+does not fit exactly is refused, so decoding allocates no more than the caller expects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import safetensors.numpy
+from jaxtyping import PyTree
+
+from .. import trees
+from ..errors import FedtierError
+
+
+class Down(NamedTuple):
+    """What the server sends to one client in one round."""
+
+    shared: Any
+    own: Any
+    turn: Any
+
+
+def to_arrays(tree: PyTree) -> dict[str, np.ndarray]:
+    """One named NumPy array per leaf; a random key becomes its two words."""
+    return dict(zip(trees.names(tree), [np.asarray(_plain(leaf)) for leaf in jax.tree.leaves(tree)], strict=True))
+
+
+def from_arrays(arrays: dict[str, np.ndarray], like: PyTree, what: str = "message") -> PyTree:
+    """The tree shaped like `like` from named arrays; refuses missing, extra or misshapen ones by name."""
+    names = trees.names(like)
+    if set(names) != set(arrays):
+        odd = sorted(set(names) ^ set(arrays))[:5]
+        raise FedtierError(what, odd, "has arrays missing or too many", "it belongs to another method, model or version")
+    leaves = []
+    for name, leaf in zip(names, jax.tree.leaves(like), strict=True):
+        wanted, found = jax.eval_shape(_plain, leaf), arrays[name]
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+            rule = f"must be {wanted.dtype}{list(wanted.shape)}"
+            raise FedtierError(f"{what}.{name}", f"{found.dtype}{list(found.shape)}", rule)
+        leaves.append(jax.random.wrap_key_data(found, impl="threefry2x32") if _is_key(leaf) else found)
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def encode(tree: PyTree) -> bytes:
+    return safetensors.numpy.save({name: np.array(a, order="C") for name, a in to_arrays(tree).items()})
+
+
+def decode(data: bytes, like: PyTree, what: str = "message") -> PyTree:
+    """The inverse of `encode`; garbage, truncation and anything unlike `like` raise FedtierError."""
+    limit = size(like)
+    if len(data) > limit + 1024:
+        raise FedtierError(what, f"{len(data)} bytes", f"must be about {limit} bytes")
+    try:
+        arrays = safetensors.numpy.load(data)
+    except Exception as error:  # the parser raises many types; whatever it dislikes is not a message
+        raise FedtierError(what, f"{len(data)} bytes", f"is not a message: {error}") from None
+    return from_arrays(arrays, like, what)
+
+
+def size(tree: PyTree) -> int:
+    """len(encode(tree)), from shapes alone; 0 for a tree without leaves, which is never sent."""
+    shapes = jax.eval_shape(lambda t: jax.tree.map(_plain, t), tree)
+    leaves = [np.zeros(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shapes)]
+    return len(encode(jax.tree.unflatten(jax.tree.structure(tree), leaves))) if leaves else 0
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf

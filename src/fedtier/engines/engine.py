@@ -1,0 +1,60 @@
+"""What all engines share: the state of a federation and the two verbs that move it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key, PyTree
+
+from .. import keys
+from ..federation import Federation, Plan
+from ..methods.method import Method, Round, Turn
+
+
+class State(NamedTuple):
+    """All memory of a run between two rounds."""
+
+    server: PyTree
+    clients: PyTree  # leaves [m, ...]
+
+
+class Engine(NamedTuple):
+    """init(x, federation) -> State;  advance(state, federation, plan, key, first, count) -> (State, Info [count])."""
+
+    name: str
+    init: Callable[..., State]
+    advance: Callable[..., tuple[State, PyTree]]
+
+
+def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
+    clients = jax.vmap(method.client_init, in_axes=(None, 0))(x, federation.spec)
+    return State(jax.tree.map(jnp.array, method.server_init(x)), clients)
+
+
+def round_of(federation: Federation, number: Any, ids: Any, arrived: Any, key: Key[Array, ""]) -> Round:
+    view = federation.view(federation.server)
+    return Round(number, ids, arrived, federation.clients, view, keys.at(key, number, 0))
+
+
+def turn_of(number: Any, client: Any, steps: Any, key: Key[Array, ""]) -> Turn:
+    return Turn(number, client, steps, keys.at(key, number, client + 1))
+
+
+class Slice(NamedTuple):
+    """A few rounds of a plan, padded to a fixed length so that the last, shorter stretch compiles nothing new."""
+
+    ids: Int[Array, "C S"]
+    steps: Int[Array, "C S"]
+    arrived: Any
+
+    @classmethod
+    def of(cls, plan: Plan, first: int, count: int, capacity: int) -> Slice:
+        def part(table: Any) -> Array:
+            rows = table[..., first : first + count, :]
+            pad = [(0, 0)] * (rows.ndim - 2) + [(0, capacity - count), (0, 0)]
+            return jnp.pad(jnp.asarray(rows), pad)
+
+        return cls(*(part(table) for table in plan))

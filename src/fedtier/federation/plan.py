@@ -1,0 +1,77 @@
+"""Every choice that no iterate influences, made on the host before the first round and stored with the run.
+
+H_{i,r} = ceil(tau_i sqrt(r + 1)) is computed in float64: in float32 it can be off by one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from ..errors import require, share, whole
+
+
+class Plan(NamedTuple):
+    """Rows are rounds, columns the seats of the cohort, client numbers ascending in each row."""
+
+    ids: Int[np.ndarray, "R S"]
+    steps: Int[np.ndarray, "R S"]  # H_{i,r}; 0 = straggler
+    arrived: Bool[np.ndarray, "R S"]  # False = the reply is lost
+
+    @property
+    def rounds(self) -> int:
+        return self.ids.shape[0]
+
+    @property
+    def cohort(self) -> int:
+        return self.ids.shape[1]
+
+
+def growing_steps(tau: float | np.ndarray, rounds: int) -> Int[np.ndarray, "R *m"]:
+    """ceil(tau_i sqrt(r + 1)) for r = 0 .. rounds - 1."""
+    taus = np.asarray(tau, float)
+    require(bool(np.all(taus >= 0) and np.all(np.isfinite(taus))), "run.tau", tau, "must be finite and at least 0")
+    return np.ceil(np.sqrt(np.arange(rounds) + 1.0).reshape(-1, *[1] * taus.ndim) * taus).astype(np.int32)
+
+
+def make_plan(
+    rng: np.random.Generator,
+    *,
+    clients: int,
+    rounds: int,
+    participation: float = 1.0,
+    tau: float | np.ndarray = 20.0,
+    steps: np.ndarray | None = None,
+    stragglers: float = 0.0,
+    dropouts: float = 0.0,
+    seat: bool = False,
+) -> Plan:
+    """Draws cohorts of round(participation * clients) clients, uniformly without replacement.
+
+    `tau` is one number or one per client; `steps`, a table [R] or [R, m], replaces it. `stragglers` is the chance
+    that a chosen client makes no step, `dropouts` that its reply is lost. `seat` adds client number m, the server's
+    data (`shards.with_seat`), to every round: the server is always there and never late.
+    """
+    whole("run.rounds", rounds, 0)
+    whole("data.clients", clients)
+    share("run.participation", participation, "the share of clients asked in a round, above 0", zero=False, one=True)
+    share("run.stragglers", stragglers, one=True)
+    share("run.dropouts", dropouts)
+    table = growing_steps(tau, rounds) if steps is None else np.asarray(steps)
+    fits = table.shape in ((rounds,), (rounds, clients)) and bool(np.all(table >= 0))
+    require(fits, "run.steps", table.shape, f"must be whole numbers >= 0 of shape [{rounds}] or [{rounds}, {clients}]")
+    table = np.broadcast_to(table.reshape(rounds, -1), (rounds, clients))
+
+    cohort = max(1, round(participation * clients))
+    ids = np.stack([np.sort(rng.choice(clients, cohort, replace=False)) for _ in range(rounds)] or [np.zeros(cohort, int)])
+    ids = ids[:rounds].astype(np.int32)
+    chosen = np.take_along_axis(table, ids, axis=1).astype(np.int32)
+    chosen[rng.random(ids.shape) < stragglers] = 0
+    arrived = rng.random(ids.shape) >= dropouts
+    if seat:
+        average = np.ceil(table.mean(axis=1, keepdims=True)).astype(np.int32)
+        ids = np.hstack([ids, np.full((rounds, 1), clients, np.int32)])
+        chosen, arrived = np.hstack([chosen, average]), np.hstack([arrived, np.ones((rounds, 1), bool)])
+    return Plan(ids, chosen, arrived)

@@ -1,0 +1,162 @@
+"""Everyone's data in one flat array, seen through windows: no padding, no masks, no copies.
+
+`index` is a permutation of the rows, ordered as  test | server | client 0 train, test | client 1 train, test | ...
+so each party's rows are one contiguous window of it (the CSR layout), and shapes do not depend on the partition:
+different partitions of the same data run as one vectorised program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from ..errors import NOTHING, FedtierError, require, share
+from ..problem import Spec
+
+
+class Window(NamedTuple):
+    start: Any  # first position in `index`
+    size: Any  # number of rows
+
+
+class View(NamedTuple):
+    """The rows one party sees. All a method ever learns about data."""
+
+    arrays: PyTree  # leaves [N, ...]: everyone's rows
+    index: Int[Array, "N"]
+    start: Int[Array, ""]
+    size: Int[Array, ""]
+
+
+class Federation(NamedTuple):
+    """Who has which rows, and how the clients differ. A pytree: pass it as an argument, never close over it."""
+
+    arrays: PyTree  # leaves [N, ...]
+    index: Int[Array, "N"]
+    test: Window  # the global test rows
+    server: Window  # the server's own rows
+    train: Window  # [m] each client's training rows
+    held: Window  # [m] each client's own test rows; size 0 where it has none
+    spec: Any  # leaves [m, ...]: Spec or the user's own
+
+    @property
+    def clients(self) -> int:
+        return self.train.start.shape[-1]
+
+    def view(self, window: Window) -> View:
+        return View(self.arrays, self.index, window.start, window.size)
+
+
+def sample(view: View, key: Key[Array, ""], batch: int) -> PyTree:
+    """`batch` rows drawn with replacement: the unbiased oracle that the theory asks for."""
+    rows = view.index[view.start + jax.random.randint(key, (batch,), 0, view.size)]
+    return jax.tree.map(lambda a: a[rows], view.arrays)
+
+
+def mean_over_rows(function: Callable[[PyTree], Float[Array, "B"]], view: View, block: int = 256) -> Float[Array, ""]:
+    """The mean of a per-row function over the whole window, block by block; NaN for an empty window."""
+
+    def add_block(k: Int[Array, ""], total: Float[Array, ""]) -> Float[Array, ""]:
+        position = k * block + jnp.arange(block)
+        inside = position < view.size
+        rows = view.index[view.start + jnp.where(inside, position, 0)]
+        values = function(jax.tree.map(lambda a: a[rows], view.arrays))
+        return total + jnp.sum(jnp.where(inside, values, 0).astype(total.dtype))
+
+    blocks = (view.size + block - 1) // block
+    total = jax.lax.fori_loop(0, blocks, add_block, jnp.zeros(()))
+    return jnp.where(view.size > 0, total / jnp.maximum(view.size, 1), jnp.nan)
+
+
+def build(
+    arrays: PyTree,
+    assign: Callable[[np.random.Generator, np.ndarray], np.ndarray],
+    *,
+    clients: int,
+    rng: np.random.Generator,
+    server_share: float = 0.3,
+    test_share: float = 0.1,
+    client_test_share: float = 0.0,
+    spec: Any = None,
+) -> Federation:
+    """Splits N rows: `test_share` of all for the global test, `server_share` of the rest for the server, and what is
+    left among the clients by `assign(rng, rows) -> owner of each of these rows` (see `partition`). Each client keeps
+    `client_test_share` of its own rows, at most all but one, for its personal test.
+    """
+    share("test_share", test_share)
+    share("server_share", server_share)
+    share("client_test_share", client_test_share)
+    total = _check_rows(arrays)
+    order = rng.permutation(total)
+    tested = round(total * test_share)
+    served = round((total - tested) * server_share)
+    rest = order[tested + served :]
+    owner = assign(rng, rest)
+    sizes = np.bincount(owner, minlength=clients)
+    index = np.concatenate([order[: tested + served], rest[np.argsort(owner, kind="stable")]])
+
+    start = tested + served + np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    held = np.minimum(np.round(sizes * client_test_share).astype(int), sizes - 1)
+    train = sizes - held
+    if spec is None:
+        spec = Spec(weight=train / train.mean(), radius=np.full(clients, np.inf), step_scale=np.ones(clients))
+    return Federation(
+        arrays=jax.tree.map(jnp.asarray, arrays),
+        index=_ints(index),
+        test=Window(_ints(0), _ints(tested)),
+        server=Window(_ints(tested), _ints(served)),
+        train=Window(_ints(start), _ints(train)),
+        held=Window(_ints(start + train), _ints(held)),
+        spec=jax.tree.map(_floats, _check_spec(spec, clients)),
+    )
+
+
+def with_seat(federation: Federation) -> Federation:
+    """The server's rows as client number m beside the m others, so that a baseline sees the same data as `zo_hfl`.
+
+    The seat's weight is its share of the rows, its other limits are the clients' average.
+    """
+    size = jnp.mean(federation.train.size / federation.spec.weight)
+    spec = jax.tree.map(lambda a: jnp.concatenate([a, jnp.mean(a, axis=0, keepdims=True)]), federation.spec)
+    weight = federation.spec.weight
+    spec = spec._replace(weight=jnp.append(weight, (federation.server.size / size).astype(weight.dtype)))
+    return federation._replace(
+        train=Window(*(jnp.append(a, b) for a, b in zip(federation.train, federation.server, strict=True))),
+        held=Window(*(jnp.append(a, 0) for a in federation.held)),
+        spec=spec,
+    )
+
+
+def _check_rows(arrays: PyTree) -> int:
+    leaves = jax.tree.leaves(arrays)
+    lengths = {leaf.shape[0] for leaf in leaves}
+    require(len(lengths) == 1, "arrays", sorted(lengths), "must all have the same number of rows")
+    for name, leaf in zip(jax.tree_util.tree_leaves_with_path(arrays), leaves, strict=True):
+        if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
+            row = int(np.argwhere(~np.isfinite(np.asarray(leaf)))[0][0])
+            where = f"data{jax.tree_util.keystr(name[0])}"
+            raise FedtierError(where, NOTHING, f"row {row} holds a NaN or an infinite value", "clean or impute the rows first")
+    return lengths.pop()
+
+
+def _check_spec(spec: Any, clients: int) -> Any:
+    for field in ("weight", "step_scale"):
+        require(hasattr(spec, field), "spec", type(spec).__name__, f"must have a field {field!r}", "see fedtier.problem.Spec")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(spec):
+        rows = np.shape(leaf)[0] if np.ndim(leaf) else None
+        name = f"spec{jax.tree_util.keystr(path)}"
+        require(rows == clients, name, np.shape(leaf), f"must have one row for each of the {clients} clients")
+    return spec
+
+
+def _ints(a: Any) -> Array:
+    return jnp.asarray(a, jnp.int32)
+
+
+def _floats(a: Any) -> Array:
+    return jnp.asarray(a, jnp.result_type(float))

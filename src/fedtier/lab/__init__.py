@@ -1,0 +1,1 @@
+"""Experiments: configuration, runs, metrics, the store and the tables."""

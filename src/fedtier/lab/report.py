@@ -1,0 +1,80 @@
+"""Tables for people and objects for machines."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from rich.table import Table
+
+from ..methods import registry
+from .run import Result
+
+Part = Table | str
+
+
+def final_object(result: Result) -> dict[str, Any]:
+    """What `fedtier run --json` prints: the folder, the seeds and one final row per seed."""
+    return {"run": str(result.folder), "seeds": [row["seed"] for row in result.final], "final": result.final}
+
+
+def run_table(result: Result) -> list[Part]:
+    """One line per seed, accuracies in per cent, and where the results are."""
+    config = result.config
+    table = Table(title=f"{config.method.name} on {config.data.name}, {config.run.rounds} rounds", title_justify="left")
+    for heading in ("seed", "f1", "f2", "test loss", "global %", "personal %", "worst %", "p10 %", "up", "down", "seconds"):
+        table.add_column(heading, justify="right")
+    for row in result.final:
+        personal = row["personal_accuracy"]
+        table.add_row(
+            str(row["seed"]), number(row["f1"]), number(row["f2"]), number(row["global_loss"]), percent(row["global_accuracy"]),
+            percent(personal["mean"]), percent(personal["min"]), percent(personal["p10"]),
+            byte_size(row["bytes_up"]), byte_size(row["bytes_down"]), f"{row['seconds']['run']:.1f}",
+        )  # fmt: skip
+    return [table, f"results: {result.folder}"]
+
+
+def methods_object() -> dict[str, Any]:
+    return {
+        name: {"summary": entry.summary, "options": {key: _default(p) for key, p in registry.options(name).items()}}
+        for name, entry in registry.METHODS.items()
+    }
+
+
+def methods_table() -> list[Part]:
+    table = Table(title="methods, and their options with defaults", title_justify="left", show_lines=True)
+    for heading in ("method", "what it is", "options of [method]"):
+        table.add_column(heading)
+    for name, entry in registry.METHODS.items():
+        words = ", ".join(f"{key} = {_default(p)}" for key, p in registry.options(name).items())
+        table.add_row(name, entry.summary, words)
+    return [table]
+
+
+def check_table(outcome: dict[str, Any]) -> list[Part]:
+    table = Table(title=outcome["file"], title_justify="left")
+    for heading in ("claim", "holds", "why not"):
+        table.add_column(heading)
+    for claim in outcome["claims"]:
+        table.add_row(claim["claim"], "yes" if claim["holds"] else "NO", claim["why"])
+    return [table]
+
+
+def number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}"
+
+
+def byte_size(count: int) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count = count / 1000  # type: ignore[assignment]
+    return f"{count:.3g} TB"
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    return parameter.default

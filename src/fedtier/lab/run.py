@@ -1,0 +1,206 @@
+"""One run: advance, evaluate, store, again. Survives being stopped, and says so when it diverges."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .. import trees
+from ..engines import State, compiled
+from ..errors import FedtierError
+from ..federation import Plan
+from . import config as configuration
+from .assemble import Experiment, assemble
+from .config import Config
+from .metrics import Scores, Traffic, evaluator, spread, traffic
+from .progress import Progress
+from .store import Store
+
+
+class Result(NamedTuple):
+    folder: Path
+    config: Config
+    final: list[dict[str, Any]]  # one row per seed
+    experiment: Experiment
+    state: State
+
+
+def run(config: Config, folder: Path, *, progress: Progress, experiment: Experiment | None = None) -> Result:
+    """Runs `config` into the new `folder`."""
+    experiment = experiment or assemble(config)
+    return _play(experiment, Store.create(folder, config), progress, resumed=False)
+
+
+def resume(folder: Path, *, progress: Progress) -> Result:
+    """Goes on from the last checkpoint, bit for bit as if nothing had happened (on the same device)."""
+    if not (folder / "config.toml").exists():
+        raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
+    return _play(assemble(configuration.read(folder / "config.toml")), Store(folder), progress, resumed=True)
+
+
+def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: bool) -> Result:
+    config, plan, seeds = experiment.config, experiment.plan, experiment.config.run.seeds
+    rounds = config.run.rounds
+    stops = _stops(config)
+    capacity = max(1, max(b - a for a, b in zip([0, *stops], stops, strict=False)) if stops else 1)
+    engine = compiled(experiment.method, capacity=capacity, seeds=True)
+    state = engine.init(experiment.x, experiment.federation)
+    evaluate, bytes_per_message = evaluator(experiment), traffic(experiment, state)
+
+    first, written, spent = 0, 0, 0.0
+    if resumed and (store.folder / "checkpoint.safetensors").exists():
+        state, words = store.read_arrays("checkpoint.safetensors", like=state)
+        state = jax.tree.map(jax.numpy.asarray, state)
+        first, written, spent = int(words["round"]), int(words["rows"]), float(words["seconds"])
+        store.keep_rows(written)
+    if not resumed or not (store.folder / "plan.safetensors").exists():
+        store.write_arrays("plan.safetensors", plan)
+
+    clock = time.perf_counter()
+    state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, 0)  # compiles, moves nothing
+    scores = evaluate(state, first)
+    compile_seconds = time.perf_counter() - clock
+    progress.start(rounds, first, f"{config.method.name} on {config.data.name}", compile_seconds)
+
+    clock = time.perf_counter()
+
+    def record(number: int, scores: Scores) -> None:
+        nonlocal written
+        seconds = {"compile": compile_seconds, "run": spent + time.perf_counter() - clock}
+        rows = [_row(experiment, bytes_per_message, scores, s, number, seconds) for s in range(seeds)]
+        store.append(rows)
+        written += len(rows)
+        progress.update(number, rows)
+
+    def checkpoint(number: int) -> None:
+        seconds = spent + time.perf_counter() - clock
+        store.write_arrays("checkpoint.safetensors", state, round=number, rows=written, seconds=seconds)
+
+    if not resumed or first == 0:
+        record(0, scores)
+        checkpoint(0)
+    with _stop_signals() as stopped:
+        for number in [stop for stop in stops if stop > first]:
+            state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, number - first)
+            if not bool(trees.all_finite(state)):
+                raise _diverged(store, first, number)
+            if number % config.run.eval_every == 0 or number == rounds:
+                scores = evaluate(state, number)
+                record(number, scores)
+            due = number % config.run.checkpoint_every == 0 or number == rounds
+            if due or stopped():
+                checkpoint(number)
+            first = number
+            if stopped() and number < rounds:
+                progress.stop()
+                store.log(f"stopped after round {number}")
+                raise Stopped(store.folder, number)
+    progress.stop()
+    _finish(experiment, store, state, scores)
+    return Result(store.folder, config, store.rows()[-seeds:], experiment, state)
+
+
+class Stopped(Exception):
+    """SIGINT or SIGTERM came; the state is on disk."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.folder, self.round = folder, number
+        super().__init__(f"stopped after round {number}, saved\n  hint: fedtier resume {folder}")
+
+
+def _stops(config: Config) -> list[int]:
+    """The rounds after which something happens."""
+    rounds = config.run.rounds
+    marks = set(range(config.run.eval_every, rounds, config.run.eval_every))
+    marks |= set(range(config.run.checkpoint_every, rounds, config.run.checkpoint_every))
+    return [*sorted(marks), rounds] if rounds else []
+
+
+def _row(experiment: Experiment, size: Traffic, scores: Scores, s: int, number: int, seconds: dict[str, float]) -> dict[str, Any]:
+    plan = Plan(*(table[s, :number] for table in experiment.plan))
+    clients = plan.ids < experiment.clients  # a seat for the server's data sends nothing
+    f1, f2 = float(scores.f1[s]), _mean(scores.f2[s])
+    return {
+        "round": number,
+        "seed": experiment.config.run.seed + s,
+        "f1": _number(f1),
+        "f2": _number(f2),
+        "f": _number(f1 + f2),
+        "global_loss": _number(scores.global_loss[s]),
+        "global_accuracy": _number(scores.global_accuracy[s]),
+        "personal_accuracy": spread(scores.personal_accuracy[s]),
+        "global_on_clients": spread(scores.global_on_client[s]),
+        "bytes_down": int(clients.sum()) * size.down,
+        "bytes_up": int((clients & plan.arrived).sum()) * size.up,
+        "local_steps": int(plan.steps[clients].sum()) * _solves(experiment),
+        "seconds": {key: round(value, 4) for key, value in seconds.items()},
+    }
+
+
+def _solves(experiment: Experiment) -> int:
+    """Local solves per client and round: two per direction for zo_hfl, one for the others, none for the server alone."""
+    name = experiment.method.name
+    if name == "zo_hfl":
+        return 2 * experiment.config.method.options.get("directions", 1)
+    return 0 if name == "server_only" else 1
+
+
+def _finish(experiment: Experiment, store: Store, state: State, scores: Scores) -> None:
+    x = experiment.method.global_model(state.server)
+    if x is not None:
+        store.write_arrays("model.safetensors", x, model=experiment.config.model.name, seeds=experiment.config.run.seeds)
+    clients = [
+        {"seed": experiment.config.run.seed + s, "personal": _numbers(scores.personal_accuracy[s]), "global": _numbers(scores.global_on_client[s])}
+        for s in range(experiment.config.run.seeds)
+    ]  # fmt: skip
+    store.write("clients.json", json.dumps(clients).encode())
+    store.log("finished")
+
+
+def _diverged(store: Store, first: int, number: int) -> FedtierError:
+    store.log(f"diverged between rounds {first} and {number}")
+    return FedtierError(
+        "run", f"rounds {first} to {number}", "diverged: the state is no longer finite",
+        f"lower method.server_lr, method.client_lr or method.penalty; the last finite state is in {store.folder}/checkpoint.safetensors",
+    )  # fmt: skip
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    return [_number(value) for value in values]
+
+
+@contextmanager
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """SIGINT and SIGTERM end the stretch in progress instead of the process; a second one ends it at once."""
+    caught: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        caught.append(number)
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: whoever runs the thread handles signals
+        before = {}
+    try:
+        yield lambda: bool(caught)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

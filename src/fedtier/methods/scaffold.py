@@ -1,0 +1,91 @@
+"""SCAFFOLD: stochastic controlled averaging, option II.
+
+Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning",
+ICML 2020, https://arxiv.org/abs/1910.06378
+
+    y_i  <- y_i - tilde_gamma_t (grad f1(y_i, zeta_t) + c - c_i)     H_i times from y_i = x
+    c_i+ <- c_i - c + (x - y_i) / sum_t tilde_gamma_t                 option II; unchanged when H_i = 0
+    x    <- x + (server_rate/|S|) sum_S (y_i - x)                     c <- c + (1/m) sum_S (c_i+ - c_i)
+
+The published K eta_l is the sum of the steps, which is what remains right when they decay. c stays the mean of all c_i
+(m clients, not |S|). A reply that is lost leaves no trace: neither c nor c_i moves. With one client it is SGD. State
+is one model per client: mind the memory when m is large; and c_i grow stale when a client is asked rarely.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from .. import keys, trees
+from ..errors import positive, whole
+from ..federation import View
+from ..keys import Tag
+from ..problem import Bilevel
+from ..schedules import StepSize
+from .fedavg import Info
+from .method import Method, Round, Turn
+from .personal import fine_tuned
+from .solvers import client_schedule, sgd
+
+
+class Server(NamedTuple):
+    x: PyTree  # x_r [n]
+    c: PyTree  # c = (1/m) sum_i c_i [n]
+
+
+class Client(NamedTuple):
+    c: PyTree  # c_i [n]
+
+
+class Up(NamedTuple):
+    delta_y: PyTree  # y_i - x_r [n]
+    delta_c: PyTree  # c_i+ - c_i [n]
+
+
+def scaffold(
+    problem: Bilevel,
+    *,
+    client_lr: StepSize = 0.1,
+    batch: int = 32,
+    server_rate: float = 1.0,
+    fine_tune: bool = False,
+) -> Method:
+    """SCAFFOLD on problem.f1, every client counted alike as published; `fine_tune` as in FedAvg."""
+    lr = client_schedule(client_lr)
+    whole("batch", batch)
+    positive("server_rate", server_rate)
+    gradient = jax.grad(problem.f1)
+
+    def local(client: Client, shared: Server, own: tuple, view: View, spec: Any, turn: Turn) -> tuple[Client, Up]:
+        correction = trees.sub(shared.c, client.c)
+        y = sgd(
+            lambda y, rows: trees.add(gradient(y, rows), correction),
+            shared.x, view, turn.steps, keys.at(turn.key, Tag.SOLVE), lr=lr, batch=batch, scale=spec.step_scale,
+        )  # fmt: skip
+        delta_y = trees.sub(y, shared.x)
+        path = spec.step_scale * jax.lax.fori_loop(0, turn.steps, lambda t, total: total + lr(t), jnp.zeros(()))
+        moved = turn.steps > 0
+        delta_c = trees.axpy(-1.0 / jnp.where(moved, path, 1.0), delta_y, trees.scale(-1.0, shared.c))
+        delta_c = trees.where(moved, delta_c, trees.zeros_like(delta_c))
+        return Client(trees.add(client.c, delta_c)), Up(delta_y, delta_c)
+
+    def aggregate(server: Server, owns: tuple, ups: Up, specs: Any, round: Round) -> tuple[Server, Info]:
+        delta = trees.scale(server_rate, trees.mean_over(round.arrived, ups.delta_y))
+        share = jnp.sum(round.arrived) / round.clients  # |S|/m
+        c = trees.axpy(share, trees.mean_over(round.arrived, ups.delta_c), server.c)
+        return Server(trees.add(server.x, delta), c), Info(trees.norm(delta))
+
+    return Method(
+        name="scaffold",
+        server_init=lambda x: Server(x, trees.zeros_like(x)),
+        client_init=lambda x, spec: Client(trees.zeros_like(x)),
+        broadcast=lambda server, round: server,
+        local=local,
+        aggregate=aggregate,
+        global_model=lambda server: server.x,
+        personal_model=fine_tuned(problem.f1, lr, batch, fine_tune),
+    )

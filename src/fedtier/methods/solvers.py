@@ -1,0 +1,133 @@
+"""The loops: a client's projected SGD (Algorithm 2) and the server's descent. Written here once, for all methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Int, Key, PyTree
+
+from .. import keys, trees
+from ..errors import FedtierError, choice, whole
+from ..federation import View, sample
+from ..keys import Tag
+from ..problem import Bilevel
+from ..schedules import Schedule, StepSize, as_schedule, constant, inverse, inverse_sqrt
+
+
+def sgd(
+    gradient: Callable[[PyTree, PyTree], PyTree],
+    y: PyTree,
+    view: View,
+    steps: Int[Array, ""] | int,
+    key: Key[Array, ""],
+    *,
+    lr: Schedule,
+    batch: int,
+    scale: Any = 1.0,
+    project: Callable[[PyTree], PyTree] = lambda y: y,
+) -> PyTree:
+    """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1.
+
+    `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came.
+    """
+
+    def step(t: Int[Array, ""], y: PyTree) -> PyTree:
+        rows = sample(view, keys.at(key, t), batch)
+        return project(trees.axpy(-scale * lr(t), gradient(y, rows), y))
+
+    return jax.lax.fori_loop(0, steps, step, y)
+
+
+LowerLevel = Callable[..., PyTree]
+
+
+def lower_level(problem: Bilevel, *, client_lr: StepSize = 0.1, batch: int = 32) -> LowerLevel:
+    """Algorithm 2 as a function: solve(x, start, view, spec, steps, key) -> an approximation of y_i(x).
+
+    The start is projected first, so that the answer is feasible even after 0 steps. Error: O(1/steps) in the squared
+    distance for lr = c/(t + offset) with c > 1/(2 mu_h) (Proposition 1).
+    """
+    lr = client_schedule(client_lr)
+    whole("batch", batch)
+    gradient = jax.grad(problem.h, argnums=1)
+
+    def solve(x: PyTree, start: PyTree, view: View, spec: Any, steps: Any, key: Key[Array, ""]) -> PyTree:
+        def project(y: PyTree) -> PyTree:
+            return problem.Y.project(y, x, spec)
+
+        return sgd(
+            lambda y, rows: gradient(x, y, rows, spec), project(start), view, steps, key,
+            lr=lr, batch=batch, scale=spec.step_scale, project=project,
+        )  # fmt: skip
+
+    return solve
+
+
+class Descent(NamedTuple):
+    """The server's state: its model and the memory of its optimiser."""
+
+    x: PyTree
+    memory: Any
+
+
+def descent(
+    loss: Callable[..., Any],
+    *,
+    server_lr: StepSize,
+    server_batch: int,
+    server_steps: int,
+    server_step: str | optax.GradientTransformation,
+) -> tuple[Callable[[PyTree], Descent], Callable[..., Descent]]:
+    """(init, step) of x <- x - gamma_r T(grad loss(x, minibatch_k) + g), `server_steps` times a round with the same g.
+
+    g is the estimate of the coupling's gradient. Holding it fixed over the inner steps keeps the balance of f1 and
+    f2, hence the stationary points: with g in the first step only, more steps would silently scale f2 down.
+    """
+    lr = as_schedule("server_lr", server_lr, inverse_sqrt)
+    whole("server_batch", server_batch)
+    whole("server_steps", server_steps)
+    transform = server_transform(server_step)
+
+    def init(x: PyTree) -> Descent:
+        return Descent(x, transform.init(x))
+
+    def step(server: Descent, g: PyTree, view: View, count: Any, key: Key[Array, ""]) -> Descent:
+        def once(k: Int[Array, ""], server: Descent) -> Descent:
+            rows = sample(view, keys.at(key, Tag.SERVER, k), server_batch)
+            gradient = trees.add(jax.grad(loss)(server.x, rows), g)  # Alg. 1, line 9
+            update, memory = transform.update(gradient, server.memory, server.x)
+            return Descent(trees.axpy(-lr(count), update, server.x), memory)
+
+        if server_steps == 1:
+            return once(jnp.asarray(0), server)
+        return jax.lax.fori_loop(0, server_steps, once, server)
+
+    return init, step
+
+
+def client_schedule(client_lr: StepSize) -> Schedule:
+    """A client's step sizes: a plain number c means c/(t + 1), the paper's choice."""
+    return as_schedule("client_lr", client_lr, inverse)
+
+
+TRANSFORMS = {"sgd": optax.identity, "momentum": lambda: optax.trace(0.9), "adam": optax.scale_by_adam}
+
+
+def server_transform(step: str | optax.GradientTransformation) -> optax.GradientTransformation:
+    """T above: any optax transformation of the gradient, or a name. The step size is applied after it."""
+    if isinstance(step, str):
+        choice("server_step", step, TRANSFORMS)
+        return TRANSFORMS[step]()
+    if not hasattr(step, "update"):
+        raise FedtierError("server_step", step, "must be a name or an optax transformation", f"names: {', '.join(TRANSFORMS)}")
+    return step
+
+
+def pretrain(loss: Callable[..., Any], x: PyTree, view: View, key: Key[Array, ""], *, steps: int, lr: float, batch: int) -> PyTree:
+    """x_0 after `steps` of SGD with constant step `lr` on the server's own data. Works for any method."""
+    key = keys.at(key, keys.BEFORE_ROUND_0, Tag.PRETRAIN)
+    return sgd(jax.grad(loss), x, view, steps, key, lr=constant(lr), batch=batch)

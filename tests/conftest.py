@@ -1,0 +1,9 @@
+"""Every annotation of the package is checked at run time in tests: shapes by jaxtyping, types by beartype."""
+
+import os
+
+os.environ.setdefault("FEDTIER_CACHE", "")  # commands started by tests compile afresh unless a test says otherwise
+
+from jaxtyping import install_import_hook
+
+install_import_hook("fedtier", "beartype.beartype").__enter__()
