@@ -152,17 +152,17 @@ def softmax_client(
 ) -> ClientConstants:
     """Softmax regression with proximity mu, equation (26): mu_h = mu alone, because cross entropy is flat along common shifts.
 
-    Unconstrained, mu |y_i(x) - x| = |grad loss(y_i(x))| <= `softmax_slope`: the solution lies in a ball that the data give.
+    Unconstrained, mu |y_i(x) - x| = |grad loss(y_i(x))| <= `softmax_slope`: the solution lies in a ball that the data give, and
+    a ball of at least that radius never cuts it, so that y_i moves as if there were none.
     """
     smooth = softmax_smoothness(rows)
     mu = exact(proximity, "(26)") if proximity > 0 else absent(0.0, "(26)", "cross entropy alone is not strongly convex")
-    if proximity > 0 and kind in ("everywhere", "translated"):
-        start = bound(min(radius, softmax_slope(rows).value / proximity), "(26)")
-    elif kind == "translated":
-        start = bound(radius, "(26)")
+    natural = softmax_slope(rows).value / proximity if proximity > 0 else inf
+    if kind in ("everywhere", "translated") and min(radius, natural) < inf:
+        start = bound(min(radius, natural), "(26)")
     else:
-        start = absent(inf, "(26)", "x may lie outside the set, at any distance from it")
-    moves = proximal_motion(kind, proximity, smooth)
+        start = absent(inf, "(26)", "x may lie at any distance from the solution")
+    moves = proximal_motion("everywhere" if kind == "translated" and radius >= natural else kind, proximity, smooth)
     high = derived(smooth.value + proximity, "(26)", smooth)
     return _client(LowerConstants(mu, high, exact(proximity, "(26)"), softmax_noise(rows, batch)), coupling, moves, start)
 

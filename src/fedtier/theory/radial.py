@@ -53,14 +53,18 @@ class BallForm(NamedTuple):
         return (x - self.a) + np.mean(pulls, axis=0)
 
     def client_gradient(self, x: np.ndarray, eta: float, i: int) -> np.ndarray:
-        """grad of (f2(., y_i(.)))_eta at points x [..., n]: n/eta E[psi(|x - b + eta v|) v]."""
+        """grad of (f2(., y_i(.)))_eta at points x [..., n]."""
         d = x - self.b[i]
-        n, t = d.shape[-1], np.linalg.norm(d, axis=-1, keepdims=True)
+        t = np.linalg.norm(d, axis=-1, keepdims=True)
+        return self.slope(t[..., 0], eta, i)[..., None] * d / np.maximum(t, 1e-300)
+
+    def slope(self, t: np.ndarray, eta: float, i: int) -> np.ndarray:
+        """The same gradient's length at distances t from b_i: n/eta E[psi(|x - b + eta v|) v_1]. Costs NODES values per distance."""
+        t, n = np.asarray(t, np.float64)[..., None], len(self.a)
         v1, weights = first_coordinate(n)
         ahead = self.implicit(np.sqrt(np.maximum(t**2 + 2 * t * eta * v1 + eta**2, 0)), i)
         behind = self.implicit(np.sqrt(np.maximum(t**2 - 2 * t * eta * v1 + eta**2, 0)), i)
-        slope = n / (2 * eta) * np.sum((ahead - behind) * v1 * weights, axis=-1, keepdims=True)
-        return slope * d / np.maximum(t, 1e-300)
+        return n / (2 * eta) * np.sum((ahead - behind) * v1 * weights, axis=-1)
 
 
 def first_coordinate(n: int) -> tuple[np.ndarray, np.ndarray]:

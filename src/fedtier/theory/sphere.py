@@ -53,13 +53,14 @@ def paper_second_moment(L0: float, n: int) -> float:
     return 32 * sqrt(2 * pi) * second_moment(L0, n)
 
 
-def cohort_variance(mean_square_L0: float, n: int, cohort: int) -> float:
-    """n mean_i(L0_i^2) / S >= E|average of g_i over the cohort - grad f_eta|^2, equation (11).
+def cohort_variance(mean_square_L0: float, n: int, cohort: float, directions: int = 1) -> float:
+    """mean_i(L0_i^2)/S (n/K + 1 - 1/K) >= E|average of g_i over the cohort - grad f_eta|^2, equation (11): n L0^2/S at K = 1.
 
-    Covers the directions (independent between clients) and the draw of the cohort (S of m, without replacement) together.
+    Covers the directions (K per client, independent) and the draw of the cohort (S of m, without replacement) together.
     """
-    whole("cohort", cohort)
-    return n * mean_square_L0 / cohort
+    positive("cohort", cohort)
+    whole("directions", directions)
+    return mean_square_L0 * (n / directions + 1 - 1 / directions) / cohort
 
 
 def inexact_second_moment(L0_y: float, n: int, eta: float, error: float) -> float:

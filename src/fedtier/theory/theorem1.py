@@ -46,10 +46,11 @@ class Landscape(NamedTuple):
         return self.n * self.bias(felt)
 
 
-def landscape(constants: Constants, eta: float, cohort: int) -> Landscape:
+def landscape(constants: Constants, eta: float, cohort: float, directions: int = 1) -> Landscape:
+    """F for these constants; `cohort` is S, or 1/E(1/S) where replies get lost."""
     positive("eta", eta)
     L = constants.L1.value + smoothness(constants.mean_L0().value, constants.n, eta)
-    V = cohort_variance(constants.mean_square_L0().value, constants.n, cohort) + constants.sigma.value**2 / 2
+    V = cohort_variance(constants.mean_square_L0().value, constants.n, cohort, directions) + constants.sigma.value**2 / 2
     return Landscape(constants.n, eta, L, V)
 
 
