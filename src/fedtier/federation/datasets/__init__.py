@@ -71,4 +71,8 @@ def load(
         if key not in known and key != "folder":
             meant = [other for other, keys in OPTIONS.items() if key in keys]
             raise FedtierError(f"data.{key}", value, f"is not an option of {name}", f"it is one of {', '.join(meant)}")
-    return loader(**{key: value for key, value in options.items() if key in known})
+    try:
+        return loader(**{key: value for key, value in options.items() if key in known})
+    except OSError as error:  # no permission, a broken disk
+        rule = f"cannot be read ({error.strerror or error})"
+        raise FedtierError("data", str(error.filename or name), rule, "check the file and its permissions") from error

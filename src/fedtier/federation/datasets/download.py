@@ -50,7 +50,8 @@ def _from_mirrors(published: Published, get: Any) -> None:
         try:
             return get(mirror)
         except RequestException as error:
-            failures.append(f"{mirror}: {type(error).__name__}")
+            reason = type(error).__name__ if error.response is None else f"HTTP {error.response.status_code}"
+            failures.append(f"{mirror}: {reason}")
         except (ValueError, EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error) as error:
             failures.append(f"{mirror}: not the published content ({error})")
     raise FedtierError(
@@ -95,9 +96,9 @@ def _fetch_archive(published: Published, mirror: str, folder: Path) -> None:
         if left:
             raise ValueError(f"no {', no '.join(left)} in {name}")
     except (ValueError, EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error):
-        archive.unlink()
+        archive.unlink(missing_ok=True)
         raise
-    archive.unlink()
+    archive.unlink(missing_ok=True)
 
 
 def _is_whole(path: Path, sha256: str) -> bool:
@@ -115,8 +116,14 @@ def _opened(path: Path) -> IO[bytes]:
 def _http(name: str) -> Any:
     from pooch import HTTPDownloader
 
-    bar: Any = Bar(name)
-    return HTTPDownloader(progressbar=bar, chunk_size=CHUNK)
+    def download(url: str, output_file: Any, pooch: Any) -> None:
+        bar: Any = Bar(name)
+        try:
+            HTTPDownloader(progressbar=bar, chunk_size=CHUNK)(url, output_file, pooch)
+        finally:
+            bar.close()  # pooch closes it only when all went well
+
+    return download
 
 
 class Bar:
@@ -153,3 +160,4 @@ class Bar:
     def close(self) -> None:
         if self.drawn not in (None, True):
             self.drawn.stop()
+            self.drawn = True

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import FedtierError
-from .dataset import Dataset
+from .dataset import Dataset, standardisation
 from .formats import REPLACE
 from .sources import Published, locate
 
@@ -55,7 +55,7 @@ def heart_disease(folder: str | Path | None = None) -> Dataset:
     columns: dict[str, np.ndarray] = {}
     for name in (*NUMBERS, *ANSWERS):
         columns[name] = np.where(np.isnan(table[name]), np.nanmedian(table[name]), table[name])
-    shift, scale = [columns[name].mean() for name in NUMBERS], [1 / columns[name].std() for name in NUMBERS]
+    shift, scale = standardisation(np.stack([columns[name] for name in NUMBERS], axis=1))
     for name, values in CATEGORIES.items():
         columns |= {f"{name} = {value}": table[name] == value for value in values}
     columns |= {f"{name} missing": np.isnan(table[name]) for name in COLUMNS[:-1] if np.isnan(table[name]).any()}
@@ -67,8 +67,8 @@ def heart_disease(folder: str | Path | None = None) -> Dataset:
         ("healthy", "disease"),
         owner=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
         owner_names=tuple(ROWS),
-        shift=np.array(shift + [0.0] * plain, np.float32),
-        scale=np.array(scale + [1.0] * plain, np.float32),
+        shift=np.append(shift, np.zeros(plain, np.float32)),
+        scale=np.append(scale, np.ones(plain, np.float32)),
         columns=tuple(columns),
     )
 

@@ -51,16 +51,15 @@ def read(folder: Path, size: int | None = None) -> tuple[np.ndarray, np.ndarray,
 
 
 def _pixels(image: Any, mode: str, size: tuple[int, int]) -> np.ndarray:
-    if image.mode.startswith("I"):  # 16 bits: Pillow would clip, not scale
-        image = image.point(lambda value: value / 257).convert("L") if image.mode == "I" else _from_16_bits(image)
-    image = image.convert(mode)
+    image = (_from_16_bits(image) if image.mode.startswith("I") else image).convert(mode)
     return np.asarray(image if image.size == size else image.resize(size))
 
 
 def _from_16_bits(image: Any) -> Any:
+    """The upper 8 bits; Pillow's own conversion clips instead."""
     from PIL import Image
 
-    return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
 
 
 def _open(path: Path, look: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from ...errors import FedtierError, require
 def encode(name: str, values: Any, rows: int, least: int = 1) -> tuple[np.ndarray, tuple[str, ...]]:
     """(codes [N] int32, names [K]): names[codes[i]] is what row i said.
 
-    Whole numbers are ordered as numbers (also when they are written as text or as 3.0), anything else as text. A value
-    that no row has gets no code: labels {0, 2} become {0, 1} with names ("0", "2").
+    Whole numbers are ordered as numbers (also when they are written as text or as 3.0), anything else, codes such as 007
+    included, as text. A value that no row has gets no code: labels {0, 2} become {0, 1} with names ("0", "2").
     """
     values = np.asarray(values)
     require(values.ndim == 1, name, values.shape, "must be one value per row: a vector")
@@ -35,7 +36,9 @@ def _ordered(name: str, values: np.ndarray) -> np.ndarray:
     if kind == "S":
         values = np.char.decode(values, "utf-8")
     texts = np.asarray(["" if value is None else str(value).strip() for value in values.tolist()])
-    _refuse_first(name, texts == "", "is missing", "drop the rows without one")
+    _refuse_first(name, (texts == "") | (np.char.lower(texts) == "nan"), "is missing", "drop the rows without one")
+    if any(re.match(r"[+-]?0\d", text) for text in texts.tolist()):
+        return texts  # codes such as 007: not the same as 7
     try:
         numbers = texts.astype(np.float64)
     except ValueError:

@@ -20,7 +20,7 @@ INPUTS, LABELS = ("inputs", "x"), ("labels", "y")
 
 
 def from_file(
-    file: str | Path | None,
+    file: str | Path | None = None,
     *,
     folder: str | Path | None = None,
     label: str = "label",

@@ -33,11 +33,12 @@ def locate(published: Published, folder: str | Path | None = None) -> dict[str, 
         from .download import fetch
 
         return fetch(published)
-    require(root.is_dir(), setting, str(root), "is not a folder", hint_for(published))
+    hint = hint_for(published) + "; with neither set they are downloaded"
+    require(root.is_dir(), setting, str(root), "is not a folder", hint)
     found = {name: _find(root, published, name) for name in published.files}
     missing = [name for name, path in found.items() if path is None]
     if missing:
-        raise FedtierError(setting, str(root), f"holds no {', no '.join(missing)} for {published.name}", hint_for(published))
+        raise FedtierError(setting, str(root), f"holds no {', no '.join(missing)} for {published.name}", hint)
     return {name: path for name, path in found.items() if path is not None}
 
 
@@ -54,10 +55,7 @@ def hint_for(published: Published) -> str:
     files = ", ".join(published.files)
     packed = f" (or with {published.packed})" if published.packed else ""
     places = ", ".join(str(Path("DIR") / place) for place in _places(published))
-    return (
-        f"set {VARIABLE} or data.folder to a folder DIR that holds {files}{packed}; looked for in {places}."
-        f" With neither set they are downloaded"
-    )
+    return f"set {VARIABLE} or data.folder to a folder DIR that holds {files}{packed} in one of {places}"
 
 
 def _places(published: Published) -> list[Path]:
