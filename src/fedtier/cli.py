@@ -100,6 +100,7 @@ def cite(file: Config = None, settings: Settings = ()) -> None:
 def theory(
     file: Config = None,
     settings: Settings = (),
+    *,
     epsilon: float = 0.1,
     verify: bool = False,
     out: Path | None = None,

@@ -122,7 +122,7 @@ def test_a_loss_that_meets_the_sphere_at_the_worst_angle_nearly_attains_the_root
 @pytest.mark.parametrize("kind", ["everywhere", "fixed", "translated", "mixed"])
 def test_no_random_quadratic_moves_faster_than_its_constant(kind):
     rng = np.random.default_rng(1)
-    for _ in range(4):
+    for _ in range(3):
         root = rng.normal(size=(3, 3))
         Q, b, mu = root @ root.T, rng.normal(size=3), 0.4
         L = float(np.linalg.eigvalsh(Q)[-1])
@@ -145,9 +145,9 @@ def test_no_random_quadratic_moves_faster_than_its_constant(kind):
                 y = project(y - 1 / (L + mu) * (Q @ (y - b) + mu * (y - x)))
             return y
 
-        fastest = steepest(lambda x, y_of=y_of: x - y_of(x), rng, n=3, pairs=25, step=1e-3)
+        fastest = steepest(lambda x, y_of=y_of: x - y_of(x), rng, n=3, pairs=15, step=1e-3)
         assert fastest <= moves.difference.value * (1 + 1e-4)
-        assert steepest(y_of, rng, n=3, pairs=25, step=1e-3) <= moves.y.value * (1 + 1e-4)
+        assert steepest(y_of, rng, n=3, pairs=15, step=1e-3) <= moves.y.value * (1 + 1e-4)
 
 
 def test_half_of_the_implicit_constant_is_refuted_and_the_constant_is_not():

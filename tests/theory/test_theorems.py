@@ -13,9 +13,14 @@ from fedtier.theory.numbers import exact
 def two_clients():
     def client(width):
         return constants.quadratic_client(
-            "everywhere", np.ones(3), 1.0, constants.huber_coupling(2.0, width, 1.0), variance=np.zeros(3), batch=1,
+            "everywhere",
+            np.ones(3),
+            1.0,
+            constants.huber_coupling(2.0, width, 1.0),
+            variance=np.zeros(3),
+            batch=1,
             start=exact(1.0, "by hand"),
-        )  # fmt: skip
+        )
 
     return constants.Constants(3, exact(1.0, "f1"), exact(2.0, "f1"), (client(1.0), client(3.0)))
 

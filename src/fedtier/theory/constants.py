@@ -1,9 +1,9 @@
 """The constants that the theorems speak of, for one problem: equation (2) of docs/theory.md.
 
-    L1        Lipschitz constant of grad f1                       sigma    E|grad f1(x, batch) - grad f1(x)|^2 <= sigma^2
-    mu_h      strong convexity of h_i(x, .)                       sigma_i  the same for grad_y h_i
-    L_h, L_x  Lipschitz constants of grad_y h_i in y and in x     L0_y, L0_x  Lipschitz constants of f2 in y and in x
-    L0_imp    Lipschitz constant of x -> f2(x, y_i(x))            start    |x - y_i(x)| <= start: Algorithm 2 starts at x
+L1        Lipschitz constant of grad f1                       sigma    E|grad f1(x, batch) - grad f1(x)|^2 <= sigma^2
+mu_h      strong convexity of h_i(x, .)                       sigma_i  the same for grad_y h_i
+L_h, L_x  Lipschitz constants of grad_y h_i in y and in x     L0_y, L0_x  Lipschitz constants of f2 in y and in x
+L0_imp    Lipschitz constant of x -> f2(x, y_i(x))            start    |x - y_i(x)| <= start: Algorithm 2 starts at x
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ def random_like(key: Key[Array, ""], x: PyTree) -> PyTree:
     return structure.unflatten([jax.random.normal(keys.at(key, k), a.shape, a.dtype) for k, a in enumerate(leaves)])
 
 
-def curvature(f: Callable[[PyTree], Any], x: PyTree, key: Key[Array, ""], iterations: int = ITERATIONS) -> tuple[float, float]:
-    """The least and the largest eigenvalue of f's Hessian at x, by power iteration; costs 2 iterations Hessian products."""
+def curvature(f: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Array, ""]) -> list[tuple[float, float]]:
+    """The least and the largest eigenvalue of f's Hessian at each point, by power iteration: 2 ITERATIONS Hessian products."""
 
-    def power(shift: Any, v: PyTree) -> Any:
+    def power(x: PyTree, shift: Any, v: PyTree) -> Any:
         def apply(u: PyTree) -> PyTree:  # (H - shift) u
             return trees.axpy(-shift, u, jax.jvp(jax.grad(f), (x,), (u,))[1])
 
@@ -37,19 +37,19 @@ def curvature(f: Callable[[PyTree], Any], x: PyTree, key: Key[Array, ""], iterat
             w = apply(u)
             return trees.scale(1 / jnp.maximum(trees.norm(w), 1e-30), w)
 
-        u = jax.lax.fori_loop(0, iterations, step, trees.scale(1 / trees.norm(v), v))
+        u = jax.lax.fori_loop(0, ITERATIONS, step, trees.scale(1 / trees.norm(v), v))
         return trees.dot(u, apply(u))
 
     @jax.jit
-    def both(v: PyTree) -> Any:  # one loop body, compiled once
-        first = power(jnp.zeros(()), v)  # the eigenvalue largest in absolute value
-        return first, first + power(first, v)  # and the one farthest from it
+    def ends(x: PyTree, v: PyTree) -> Any:
+        first = power(x, jnp.zeros(()), v)  # the eigenvalue largest in absolute value
+        return first, first + power(x, first, v)  # and the one farthest from it
 
-    low, high = sorted(map(float, both(random_like(key, x))))
-    return low, high
+    found = [sorted(map(float, ends(x, random_like(keys.at(key, k), x)))) for k, x in enumerate(points)]
+    return [(low, high) for low, high in found]
 
 
-def sensitivity(G: Callable[[PyTree], PyTree], x: PyTree, key: Key[Array, ""], iterations: int = ITERATIONS) -> float:
+def sensitivity(G: Callable[[PyTree], PyTree], x: PyTree, key: Key[Array, ""]) -> float:
     """The norm of the Jacobian of the map G at x, by power iteration on J^T J."""
     _, pull = jax.vjp(G, x)
 
@@ -58,19 +58,19 @@ def sensitivity(G: Callable[[PyTree], PyTree], x: PyTree, key: Key[Array, ""], i
         return trees.scale(1 / jnp.maximum(trees.norm(w), 1e-30), w)
 
     v = random_like(key, x)
-    u = jax.lax.fori_loop(0, iterations, step, trees.scale(1 / trees.norm(v), v))
+    u = jax.lax.fori_loop(0, ITERATIONS, step, trees.scale(1 / trees.norm(v), v))
     return float(trees.norm(jax.jvp(G, (x,), (u,))[1]))
 
 
 def gradient_smoothness(f: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
     """The Lipschitz constant of grad f: the largest |eigenvalue| seen."""
-    found = [max(map(abs, curvature(f, x, keys.at(key, k)))) for k, x in enumerate(points)]
+    found = [max(map(abs, ends)) for ends in curvature(f, points, key)]
     return estimate(max(found), "(2)", f"power iteration at {len(found)} points; the true constant is at least this")
 
 
 def strong_convexity(h: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
     """mu_h: the least eigenvalue seen; `absent` once one is not positive."""
-    found = [curvature(h, y, keys.at(key, k))[0] for k, y in enumerate(points)]
+    found = [low for low, _ in curvature(h, points, key)]
     least = min(found)
     if least <= 1e-6 * max(1.0, abs(max(found))):
         return absent(0.0, "(2)", f"h has curvature {least:.3g} at a sampled point: it is not strongly convex")

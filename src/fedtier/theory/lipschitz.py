@@ -1,13 +1,13 @@
 """How fast the clients' solutions move with the server's model: equations (3) to (6) of docs/theory.md.
 
-    a set that stays        |y(x) - y(x')| <= L_x/mu_h |x - x'|                                    (3)
-    a set that moves        y = x + z, z in Z:  Lip(z) <= (L_x + L_h)/mu_h,  Lip(y) <= 1 + Lip(z)     (4)
-    h = loss(y) + mu/2 |y - x|^2 with loss convex, l-strongly convex, L-smooth ("proximal"):         (5)
-        everywhere          Lip(y) <= mu/(mu + l),   Lip(x - y) <= L/(L + mu)
-        a set that stays    Lip(y) <= mu/(mu + l),   Lip(x - y) <= 1
-        x + Z               Lip(x - y) = Lip(z) <= min(L/(mu + l), sqrt(L/mu)/2)
-        product of both     Lip(x - y) <= max(1, sqrt(L/(2 mu)))
-    the implicit function   L0_imp = L0_y Lip(y) + L0_x,  or L0 Lip(x - y) when f2 depends on x - y alone    (6)
+a set that stays        |y(x) - y(x')| <= L_x/mu_h |x - x'|                                    (3)
+a set that moves        y = x + z, z in Z:  Lip(z) <= (L_x + L_h)/mu_h,  Lip(y) <= 1 + Lip(z)     (4)
+h = loss(y) + mu/2 |y - x|^2 with loss convex, l-strongly convex, L-smooth ("proximal"):         (5)
+    everywhere          Lip(y) <= mu/(mu + l),   Lip(x - y) <= L/(L + mu)
+    a set that stays    Lip(y) <= mu/(mu + l),   Lip(x - y) <= 1
+    x + Z               Lip(x - y) = Lip(z) <= min(L/(mu + l), sqrt(L/mu)/2)
+    product of both     Lip(x - y) <= max(1, sqrt(L/(2 mu)))
+the implicit function   L0_imp = L0_y Lip(y) + L0_x,  or L0 Lip(x - y) when f2 depends on x - y alone    (6)
 """
 
 from __future__ import annotations

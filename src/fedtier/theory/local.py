@@ -32,9 +32,12 @@ class LocalProblem(NamedTuple):
         not_negative("variance", self.variance)
         not_negative("start", self.start)
         require(
-            self.mu * (1 - 1e-12) <= self.L, "L", self.L, f"must be at least mu = {self.mu:g}",
+            self.mu * (1 - 1e-12) <= self.L,
+            "L",
+            self.L,
+            f"must be at least mu = {self.mu:g}",
             "a gradient changes at least as fast as the curvature says",
-        )  # fmt: skip
+        )
         return self
 
 
@@ -44,7 +47,7 @@ class LocalBound(NamedTuple):
     constant: float  # B
     offset: float  # Gamma
 
-    def error(self, steps: float) -> float:
+    def error(self, steps: float | int) -> float:
         return self.constant / (steps + self.offset)
 
     def steps_for(self, error: float) -> int:
@@ -80,13 +83,19 @@ def decay_constant(c: float, offset: float, client: LocalProblem) -> LocalBound:
     slack = 2 * c * mu - 1 - (c * mu) ** 2 / offset
     least = c * (mu + L) / 2
     require(
-        offset >= least * (1 - 1e-12), "offset", offset, f"must be at least c (mu + L)/2 = {least:g}",
+        offset >= least * (1 - 1e-12),
+        "offset",
+        offset,
+        f"must be at least c (mu + L)/2 = {least:g}",
         "the first steps would overshoot",
-    )  # fmt: skip
+    )
     require(
-        slack > 0, "c", c, f"must give 2 c mu - 1 - (c mu)^2/offset > 0, not {slack:g}",
+        slack > 0,
+        "c",
+        c,
+        f"must give 2 c mu - 1 - (c mu)^2/offset > 0, not {slack:g}",
         f"take c = {1 / mu:g}, and an offset of at least 2",
-    )  # fmt: skip
+    )
     return LocalBound(max(offset * start, c**2 * variance / slack), offset)
 
 

@@ -1,10 +1,10 @@
 """What smoothing on a ball of radius eta costs and buys: equations (7) to (11), (15), (16) of docs/theory.md.
 
-    f_eta(x) = E f(x + eta u), u uniform in the unit ball; v uniform on the unit sphere
-    g = n/(2 eta) (f(x + eta v) - f(x - eta v)) v,  E g = grad f_eta              (7)
-    |f_eta - f| <= L0 eta n/(n + 1)                                             (8)
-    grad f_eta is Lipschitz with constant L0 n E|v_1|/eta <= L0 sqrt(n)/eta     (9)
-    E |g|^2 <= n L0^2                                                          (10)
+f_eta(x) = E f(x + eta u), u uniform in the unit ball; v uniform on the unit sphere
+g = n/(2 eta) (f(x + eta v) - f(x - eta v)) v,  E g = grad f_eta              (7)
+|f_eta - f| <= L0 eta n/(n + 1)                                             (8)
+grad f_eta is Lipschitz with constant L0 n E|v_1|/eta <= L0 sqrt(n)/eta     (9)
+E |g|^2 <= n L0^2                                                          (10)
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def paper_second_moment(L0: float, n: int) -> float:
     return 32 * sqrt(2 * pi) * second_moment(L0, n)
 
 
-def cohort_variance(mean_square_L0: float, n: int, cohort: float, directions: int = 1) -> float:
+def cohort_variance(mean_square_L0: float, n: int, cohort: float | int, directions: int = 1) -> float:
     """mean_i(L0_i^2)/S (n/K + 1 - 1/K) >= E|average of g_i over the cohort - grad f_eta|^2, equation (11): n L0^2/S at K = 1.
 
     Covers the directions (K per client, independent) and the draw of the cohort (S of m, without replacement) together.

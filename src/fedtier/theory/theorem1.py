@@ -46,7 +46,7 @@ class Landscape(NamedTuple):
         return self.n * self.bias(felt)
 
 
-def landscape(constants: Constants, eta: float, cohort: float, directions: int = 1) -> Landscape:
+def landscape(constants: Constants, eta: float, cohort: float | int, directions: int = 1) -> Landscape:
     """F for these constants; `cohort` is S, or 1/E(1/S) where replies get lost."""
     positive("eta", eta)
     L = constants.L1.value + smoothness(constants.mean_L0().value, constants.n, eta)
@@ -130,12 +130,16 @@ def constant_rate(land: Landscape, gap: float, W: float, c: float | None = None)
     positive("c", c)
     inexact = land.n * W / land.eta**2  # the mean over r of b_r is at most 2/sqrt(R) of it
     return Rate(
-        c, 4 * gap / c, 4 * c * land.L * land.variance, 4 * inexact, 8 * c * land.L * land.n * inexact,
+        c,
+        4 * gap / c,
+        4 * c * land.L * land.variance,
+        4 * inexact,
+        8 * c * land.L * land.n * inexact,
         max(1, ceil((4 * c * land.L) ** 2 * (1 - 1e-12))),
-    )  # fmt: skip
+    )
 
 
-def local_iterations(tau: float, rounds: float, power: float = 0.5) -> float:
+def local_iterations(tau: float, rounds: float | int, power: float = 0.5) -> float:
     """K_i: client i's steps in both solves, 2 sum_r ceil(tau (r+1)^power), equation (23); above 10^6 rounds an upper bound."""
     positive("tau", tau)
     not_negative("power", power)

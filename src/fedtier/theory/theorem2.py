@@ -98,10 +98,11 @@ def decide(server: Shape, growth: float, local_exponent: float = 1.0) -> Verdict
         say("sum gamma_r = inf", a <= 1, f"gamma_r ~ r^-{a:.3g}; needs an exponent of at most 1"),
         say("sum gamma_r^2 < inf", a > 0.5, f"gamma_r^2 ~ r^-{2 * a:.3g}; needs an exponent above 1"),
         say(
-            "sum gamma_r e_r < inf", joint > 1,
+            "sum gamma_r e_r < inf",
+            joint > 1,
             f"gamma_r e_r ~ r^-{joint:.3g} (H_r ~ r^{growth:g}, e ~ H^-{local_exponent:.3g}); needs an exponent above 1",
         ),
-    )  # fmt: skip
+    )
 
 
 def guaranteed_exponent(growth: float, local_exponent: float = 1.0) -> float | None:

@@ -15,6 +15,7 @@ from ...theory.numbers import Number, bound, derived, exact, weakest
 from ...theory.theorem1 import Landscape
 from ...theory.theorem2 import Condition, Verdict
 from ..assemble import Experiment
+from .assumptions import Assumption, assumptions
 from .read import Setting, read
 
 
@@ -22,12 +23,6 @@ class Line(NamedTuple):
     name: str
     number: Number
     words: str = ""
-
-
-class Assumption(NamedTuple):
-    name: str
-    holds: bool | None
-    why: str
 
 
 class Advice(NamedTuple):
@@ -57,47 +52,14 @@ def page(experiment: Experiment, epsilon: float = 0.1) -> Page:
     if land is not None and setting.rounds > 0:
         promises = _promises(setting, land, epsilon, experiment.config.run.stragglers)
     return Page(
-        setting, _assumptions(experiment, setting), _constants(setting), limits, promises,
-        _theorem_2(experiment, setting), _advice(setting, land),
-    )  # fmt: skip
-
-
-def _assumptions(experiment: Experiment, s: Setting) -> list[Assumption]:
-    config, options, clients = experiment.config, s.options, s.constants.clients
-    method = config.method
-    strong = min(clients, key=lambda c: c.mu_h.value).mu_h
-    lipschitz = (
-        f"penalty/2 |x - y|^2 is not Lipschitz on all of space; method.radius = {s.mended:.4g} mends it, the numbers below assume it"
-        if s.mended is not None and method.penalty > 0 else "inside the ball of each client's radius (28)" if method.penalty else "f2 is 0"
-    )  # fmt: skip
-    if s.mended is not None and method.penalty > 0 and config.model.name == "softmax" and experiment.dataset.name != "quadratic":
-        lipschitz += "; no exact solution leaves that ball (26)"
-    plain = options["server_step"] == "sgd" and options["server_steps"] == 1 and method.name == "zo_hfl"
-    return [
-        Assumption("f2 is Lipschitz", s.mended is None or method.penalty == 0, lipschitz),
-        Assumption("grad f1 is Lipschitz", _known(s.constants.L1), s.constants.L1.note or f"L1 = {s.constants.L1.value:.4g}"),
-        Assumption("h is strongly convex in y", _known(strong), strong.note or f"mu_h = {strong.value:.4g}, from proximity and curvature"),
-        Assumption("draws are unbiased, variance bounded", True, "minibatches are drawn with replacement, cohorts uniformly"),
-        Assumption("Y_i(x) is a fixed set or x + a fixed set", True, f"{experiment.problem.Y.name}: equation (5) or (4)"),
-        Assumption(
-            "the method is Algorithm 1 as analysed", plain,
-            "zo_hfl, one plain step a round" if plain else "another method, optimiser or several server steps: no theorem covers it",
-        ),
-        Assumption(
-            "every asked client solves", config.run.stragglers == 0,
-            "no stragglers" if config.run.stragglers == 0 else "a straggler answers from its start: its error never falls",
-        ),
-        Assumption(
-            "some reply arrives in every round", config.run.dropouts == 0,
-            "no drop-outs" if config.run.dropouts == 0 else
-            f"all {max(1, round(config.run.participation * len(clients)))} replies are lost with chance "
-            f"{config.run.dropouts ** max(1, round(config.run.participation * len(clients))):.2g}; that round follows f1 alone",
-        ),
-    ]  # fmt: skip
-
-
-def _known(number: Number) -> bool | None:
-    return {"absent": False, "estimate": None}.get(number.label, True)
+        setting,
+        assumptions(experiment, setting),
+        _constants(setting),
+        limits,
+        promises,
+        _theorem_2(experiment, setting),
+        _advice(setting, land),
+    )
 
 
 def _constants(s: Setting) -> list[Line]:
@@ -147,9 +109,21 @@ def _limits(s: Setting, land: Landscape | None) -> list[Line]:
             Line("gamma limit, paper", derived(paper, "(17)", L0, K.L1), "eta/(4 (eta L1 + L0_imp sqrt n))"),
             Line("L", derived(land.L, "(9)", L0, K.L1), "Lipschitz constant of grad F, F the smoothed objective"),
             Line("gap", derived(sphere.gap(L0.value, K.n, eta), "(8)", L0), "|f_eta - f| at most"),
-            Line("second moment", derived(sphere.second_moment(1.0, K.n) * square.value, "(10)", square), "of one client's estimate g"),
-            Line("second moment, paper", derived(sphere.paper_second_moment(1.0, K.n) * square.value, "(10)", square), "with its c1"),
-            Line("V", derived(land.variance, "(11)", square, K.sigma), "variance a round: cohort, directions and the server's noise"),
+            Line(
+                "second moment",
+                derived(sphere.second_moment(1.0, K.n) * square.value, "(10)", square),
+                "of one client's estimate g",
+            ),
+            Line(
+                "second moment, paper",
+                derived(sphere.paper_second_moment(1.0, K.n) * square.value, "(10)", square),
+                "with its c1",
+            ),
+            Line(
+                "V",
+                derived(land.variance, "(11)", square, K.sigma),
+                "variance a round: cohort, directions and the server's noise",
+            ),
         ]
     weakest_client = min(range(len(K.clients)), key=lambda i: K.clients[i].mu_h.value)
     client = K.clients[weakest_client]
@@ -168,7 +142,13 @@ def _local_limits(s: Setting, client: ClientConstants, i: int) -> list[Line]:
         fast = "1/H" if rate == 1 else f"only H^-{rate:.3g}: c mu_h = {shape.scale * scale * mu:.3g} is not above 1/2"
         lines.append(Line("c mu_h", derived(shape.scale * scale * mu, "(13)", client.mu_h), f"local error falls like {fast}"))
         overshoot = shape.scale * scale * (mu + L) / 2 / shape.offset
-        lines.append(Line("first local step", derived(overshoot, "(13)", client.L_h), f"over its limit 2/(mu_h + L_h): {_times(overshoot)}"))
+        lines.append(
+            Line(
+                "first local step",
+                derived(overshoot, "(13)", client.L_h),
+                f"over its limit 2/(mu_h + L_h): {_times(overshoot)}",
+            )
+        )
     if np.isfinite(client.start.value):
         H = [int(np.ceil(s.tau[i] * sqrt(r + 1))) for r in (0, max(0, s.rounds - 1))]
         lr = client_schedule(s.options["client_lr"])
@@ -176,11 +156,17 @@ def _local_limits(s: Setting, client: ClientConstants, i: int) -> list[Line]:
         best = local.decay_constant(c, offset, client.local())
         label = weakest(client.mu_h, client.L_h, client.sigma, client.start, at_least="bound")
         lines += [
-            Line("error at H_0", Number(table[H[0]], label, "(12)"), f"E|y - y_i(x)|^2 after H = {H[0]} steps, the least convex client"),
+            Line(
+                "error at H_0",
+                Number(table[H[0]], label, "(12)"),
+                f"E|y - y_i(x)|^2 after H = {H[0]} steps, the least convex client",
+            ),
             Line("error at H_{R-1}", Number(table[H[1]], label, "(12)"), f"after H = {H[1]} steps of the configured size"),
             Line("same, advised", Number(best.error(H[1]), label, "(13)"), f"with client_lr = inverse({c:.4g}, {offset:.4g})"),
-            Line("H for a tenth", Number(best.steps_for(0.1 * client.local().start), label, "(14)"), "steps that bring e to start^2/10"),
         ]
+        if client.start.value > 0:
+            H_tenth = float(best.steps_for(0.1 * client.local().start))
+            lines.append(Line("H for a tenth", Number(H_tenth, label, "(14)"), "advised steps that bring e to start^2/10"))
     return lines
 
 
@@ -203,16 +189,26 @@ def _promises(s: Setting, land: Landscape, epsilon: float, stragglers: float) ->
     rounds = rate.rounds_for(epsilon)
     return [
         *lines,
-        Line("Theorem 1, guaranteed", Number(found.weighted, label, "(19)"), none or f"E|grad F(x_r*)|^2, R = {R}, r* drawn like gamma_r"),
+        Line(
+            "Theorem 1, guaranteed",
+            Number(found.weighted, label, "(19)"),
+            none or f"E|grad F(x_r*)|^2, R = {R}, r* drawn like gamma_r",
+        ),
         Line("Theorem 1, r* uniform", Number(found.uniform, label, "(21)"), none or "holds, with the bound on E F(x_r)"),
         Line("Theorem 1, paper's form", Number(found.paper, label, "(22)"), none or "for comparison: its proof has a gap"),
-        Line("theta_1", Number(rate.theta_1, label, "(20)"), f"the way to go; constant step c/sqrt(R), c = {rate.c:.4g}, advised client_lr"),
+        Line(
+            "theta_1",
+            Number(rate.theta_1, label, "(20)"),
+            f"the way to go; constant step c/sqrt(R), c = {rate.c:.4g}, advised client_lr",
+        ),
         Line("theta_2", Number(rate.theta_2, label, "(20)"), "noise of the estimate and of the server"),
         Line("theta_3", Number(rate.theta_3, label, "(20)"), "bias of inexact local solves"),
         Line("theta_4", Number(rate.theta_4, label, "(20)"), "their variance, over R instead of sqrt(R)"),
         Line("rounds", Number(rounds, label, "(23)"), f"R for E|grad F|^2 <= {epsilon:g} with that step"),
-        Line("local steps", Number(theorem1.local_iterations(max(s.tau.max(), 1e-12), rounds), label, "(23)"), "K_i, both solves"),
-    ]  # fmt: skip
+        Line(
+            "local steps", Number(theorem1.local_iterations(max(s.tau.max(), 1e-12), rounds), label, "(23)"), "K_i, both solves"
+        ),
+    ]
 
 
 def _theorem_2(experiment: Experiment, s: Setting) -> Verdict:
@@ -224,7 +220,9 @@ def _theorem_2(experiment: Experiment, s: Setting) -> Verdict:
     verdict = theorem2.decide(server, 0.5 if s.tau.min() > 0 else 0.0, exponent)
     if client.known or verdict.errors_summable.holds is None:
         return verdict
-    return verdict._replace(errors_summable=Condition("sum gamma_r e_r < inf", None, "client_lr is a function: its local error is not known"))
+    return verdict._replace(
+        errors_summable=Condition("sum gamma_r e_r < inf", None, "client_lr is a function: its local error is not known")
+    )
 
 
 def _advice(s: Setting, land: Landscape | None) -> list[Advice]:

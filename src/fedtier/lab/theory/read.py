@@ -1,4 +1,4 @@
-"""From a configuration to the constants of the theorems: exact and bounded for quadratics and softmax regression, else estimated."""
+"""From a configuration to the constants of the theorems: known for quadratics and softmax regression, else estimated."""
 
 from __future__ import annotations
 
@@ -42,37 +42,52 @@ def read(experiment: Experiment) -> Setting:
     config, federation = experiment.config, trees.take(experiment.federation._replace(arrays=()), 0)
     options = {key: p.default for key, p in registry.options("zo_hfl").items()} | config.method.options
     m, n = experiment.clients, sum(leaf[0].size for leaf in jax.tree.leaves(experiment.x))
-    weight, step_scale, radius = (np.asarray(getattr(federation.spec, f), np.float64)[:m] for f in ("weight", "step_scale", "radius"))
+    weight, step_scale, radius = (
+        np.asarray(getattr(federation.spec, f), np.float64)[:m] for f in ("weight", "step_scale", "radius")
+    )
     rows = [_rows(experiment, federation, i) for i in range(m)]
+    kind: Kind = kind_of(experiment.problem.Y)
     mended = None
     if not np.all(np.isfinite(radius)):
-        mended = _mending_radius(experiment, federation, rows)
-        radius = np.where(np.isfinite(radius), radius, mended)
+        reach = _mending_radius(experiment, federation, rows)
+        radius, kind = np.where(np.isfinite(radius), radius, reach), "translated"
+        mended = reach if config.method.penalty > 0 else None  # f2 = 0 needs no mending
     couplings = [known.quadratic_coupling(config.method.penalty, weight[i], radius[i]) for i in range(m)]
-    kind: Kind = "translated" if mended is not None else kind_of(experiment.problem.Y)
     served = _rows(experiment, federation, None)
-    clients = _clients(experiment, federation, kind, rows, couplings, radius, options)
+    clients = _clients(experiment, federation, kind, rows=rows, couplings=couplings, radius=radius, options=options)
     L1, sigma, f1 = _server(experiment, served, options)
     pull = np.mean([0.5 * config.method.penalty * weight[i] * clients[i].start.value ** 2 for i in range(m)])
     return Setting(
-        Constants(n, L1, sigma, clients), float(options["smoothing"]),
+        Constants(n, L1, sigma, clients),
+        float(options["smoothing"]),
         _effective_cohort(max(1, round(config.run.participation * m)), config.run.dropouts),
-        config.run.rounds, np.broadcast_to(np.asarray(config.run.tau, float), (m,)), options,
-        bound(f1 + float(pull), "(18)"), radius, mended, step_scale,
-    )  # fmt: skip
+        config.run.rounds,
+        np.broadcast_to(np.asarray(config.run.tau, float), (m,)),
+        options,
+        bound(f1 + float(pull), "(18)"),
+        radius,
+        mended,
+        step_scale,
+    )
 
 
 def _rows(experiment: Experiment, federation: Any, client: int | None) -> Any:
-    """The rows that a client (or the server) learns from, as the model sees them: float64 [N_i, d] and labels."""
+    """The rows that a client (or the server) learns from, as the model sees them: float64 [N_i, d], and their indices."""
     window = federation.server if client is None else trees.take(federation.train, client)
     index = np.asarray(federation.index)[int(window.start) : int(window.start + window.size)]
     return experiment.dataset.model_inputs(index).reshape(len(index), -1).astype(np.float64), index
 
 
 def _clients(
-    experiment: Experiment, federation: Any, kind: Kind, rows: list[Any], couplings: list[CouplingConstants], radius: np.ndarray,
+    experiment: Experiment,
+    federation: Any,
+    kind: Kind,
+    *,
+    rows: list[Any],
+    couplings: list[CouplingConstants],
+    radius: np.ndarray,
     options: dict[str, Any],
-) -> tuple[ClientConstants, ...]:  # fmt: skip
+) -> tuple[ClientConstants, ...]:
     mu, batch, m = experiment.config.method.proximity, options["batch"], experiment.clients
     reach = [2 * r if options["start"] == "warm" else r for r in radius]  # the last solution may lie across the ball
     starts = [bound(r, "(2)") if np.isfinite(r) else absent(inf, "(2)", "no ball bounds the way") for r in reach]
@@ -126,9 +141,11 @@ def _estimated_lower(experiment: Experiment, federation: Any, client: int, index
     gradient = jax.grad(problem.h, argnums=1)
     singles = jax.vmap(lambda row: gradient(x, x, trees.map(lambda a: a[None], row), spec))(some)
     return LowerConstants(
-        estimates.strong_convexity(h, points, key), estimates.gradient_smoothness(h, points, key),
-        estimates.cross_sensitivity(lambda p: gradient(p, x, some, spec), points[:1], key), estimates.gradient_noise(singles, batch),
-    )  # fmt: skip
+        estimates.strong_convexity(h, points, key),
+        estimates.gradient_smoothness(h, points, key),
+        estimates.cross_sensitivity(lambda p: gradient(p, x, some, spec), points[:1], key),
+        estimates.gradient_noise(singles, batch),
+    )
 
 
 def _mending_radius(experiment: Experiment, federation: Any, rows: list[Any]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from rich.table import Table
@@ -67,7 +68,7 @@ def verdict(holds: bool | None) -> str:
 
 
 def show(value: float) -> str:
-    if value != value or value in (float("inf"), -float("inf")):
+    if not isfinite(value):
         return str(value)
     return f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.4g}"
 
@@ -91,4 +92,4 @@ def _table(title: str, *headings: str) -> Table:
 def _finite(fields: dict[str, Any]) -> dict[str, Any]:
     """JSON has no infinity: null stands for "no such number"."""
     value = fields["value"]
-    return fields | {"value": value if value == value and abs(value) != float("inf") else None}
+    return fields | {"value": value if isfinite(value) else None}

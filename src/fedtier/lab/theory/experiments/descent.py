@@ -22,7 +22,7 @@ GOOD = "power(a = 0.75), H grows"
 
 
 def theorem_1(axes: Any = None) -> list[Row]:
-    """The mean of |grad F|^2 drawn like gamma_r below (19), uniform below (21); a constant step c/sqrt(R) below (20), slope -1/2."""
+    """The mean of |grad F|^2 drawn like gamma_r (19), uniform (21), and with a constant step c/sqrt(R) (20), slope -1/2."""
     place, x, land, gap = _ground()
     client_lr, felt = _local(place, ROUNDS)
     c = land.step_limit()
@@ -53,16 +53,25 @@ def theorem_1(axes: Any = None) -> list[Row]:
         axes.loglog(LENGTHS, promised, "k--", label="bound (20)")
         axes.set(xlabel="rounds R", ylabel="|grad F|²", title=f"Theorem 1, {SEEDS} seeds")
         axes.legend(fontsize=7)
-    over = [weighted[k - 1] / b.weighted for k, b in zip(marks, bounds, strict=True)]
-    above = [uniform[k - 1] / b.uniform for k, b in zip(marks, bounds, strict=True)]
+    over = [float(weighted[k - 1]) / b.weighted for k, b in zip(marks, bounds, strict=True)]
+    above = [float(uniform[k - 1]) / b.uniform for k, b in zip(marks, bounds, strict=True)]
     fixed = [a / b for a, b in zip(constant, promised, strict=True)]
     how = f"largest ratio up to R = {ROUNDS}, {SEEDS} seeds"
     return [
         Row("Theorem 1, r* drawn like gamma_r: mean over its bound", "(19)", max(over), 1.0, max(over) <= 1, how),
         Row("Theorem 1, r* uniform: mean over its bound", "(21)", max(above), 1.0, max(above) <= 1, how),
-        Row("Theorem 1, step c/sqrt(R): mean over its bound", "(20)", max(fixed), 1.0, max(fixed) <= 1, f"R = {LENGTHS[0]} .. {LENGTHS[-1]}"),
+        Row(
+            "Theorem 1, step c/sqrt(R): mean over its bound",
+            "(20)",
+            max(fixed),
+            1.0,
+            max(fixed) <= 1,
+            f"R = {LENGTHS[0]} .. {LENGTHS[-1]}",
+        ),
         Row("slope of the mean in log R, step c/sqrt(R)", "(20)", slope, -0.5, slope <= -0.45, "0.05 allowed for the fit"),
-        Row("slope of the running minimum in log R", "(19)", falling, -0.5, falling <= -0.45, "step c/sqrt(r+1), from R = 50 on"),
+        Row(
+            "slope of the running minimum in log R", "(19)", falling, -0.5, falling <= -0.45, "step c/sqrt(r+1), from R = 50 on"
+        ),
     ]
 
 
@@ -95,11 +104,19 @@ def theorem_2(axes: Any = None) -> list[Row]:
     ratio = float(np.max(good) / np.max(early))
     how = "best seed's last tenth over the good schedule's worst; must exceed 1"
     return [
-        Row("Theorem 2: the worst of all seeds goes on falling", "(24)", ratio, 0.5, ratio <= 0.5,
-            f"last tenth over the second twentieth, {MANY} seeds, power(a = 0.75)"),
-        *(Row(f"broken, {name}", "(24)", float(np.min(tail) / np.max(good)), 1.0, bool(np.min(tail) > np.max(good)), how)
-          for name, tail in last.items()),
-    ]  # fmt: skip
+        Row(
+            "Theorem 2: the worst of all seeds goes on falling",
+            "(24)",
+            ratio,
+            0.5,
+            ratio <= 0.5,
+            f"last tenth over the second twentieth, {MANY} seeds, power(a = 0.75)",
+        ),
+        *(
+            Row(f"broken, {name}", "(24)", float(np.min(tail) / np.max(good)), 1.0, bool(np.min(tail) > np.max(good)), how)
+            for name, tail in last.items()
+        ),
+    ]
 
 
 def _ground() -> tuple[Arena, np.ndarray, theorem1.Landscape, float]:

@@ -67,12 +67,27 @@ def inexact(axes: Any = None) -> list[Row]:
         axes.legend(fontsize=7)
     how = f"largest over H = 1 .. {STEPS[-1]}, n = {N}, {DRAWS} draws"
     rows = [
-        Row(f"inexact solves, {name}: second moment over its bound", "(15)", float(np.max(value / bounds)), 1.0,
-            bool(np.all(value <= bounds * 1.05)), how)
+        Row(
+            f"inexact solves, {name}: second moment over its bound",
+            "(15)",
+            float(np.max(value / bounds)),
+            1.0,
+            bool(np.all(value <= bounds * 1.05)),
+            how,
+        )
         for name, value in second.items()
-    ]  # fmt: skip
+    ]
     largest = max(float(np.max(value / (bounds / N))) for value in bias.values())
     rows.append(Row("inexact solves: squared bias over its bound", "(16)", largest, 1.0, largest <= 1.05, how))
     gain = float(np.median(second["independent"] / second["coupled"]))
-    rows.append(Row("independent over coupled second moment", "(15)", gain, 1.0, gain >= 1, "both inside the theory; coupling only helps"))
+    rows.append(
+        Row(
+            "independent over coupled second moment",
+            "(15)",
+            gain,
+            1.0,
+            gain >= 1,
+            "both inside the theory; coupling only helps",
+        )
+    )
     return rows

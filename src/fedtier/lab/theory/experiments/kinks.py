@@ -39,8 +39,21 @@ def movement(axes: Any = None) -> list[Row]:
         speeds = _speeds(Y, q, mu, points, moves)
         limit = proximal_motion(kind_of(Y), mu, exact(16.0, "(27)"), 0.01).difference.value
         fastest = float(speeds.max())
-        rows.append(Row(f"movement of x - y(x), {Y.name}", "(5)", fastest, limit, fastest <= limit * 1.001, f"{2 * PAIRS} pairs of points"))
-        rows.append(Row(f"half of that constant, {Y.name}: refuted", "(5)", fastest, limit / 2, fastest > limit / 2, "measured above it"))
+        rows.append(
+            Row(
+                f"movement of x - y(x), {Y.name}",
+                "(5)",
+                fastest,
+                limit,
+                fastest <= limit * 1.001,
+                f"{2 * PAIRS} pairs of points",
+            )
+        )
+        rows.append(
+            Row(
+                f"half of that constant, {Y.name}: refuted", "(5)", fastest, limit / 2, fastest > limit / 2, "measured above it"
+            )
+        )
         if axes is not None:
             (line,) = axes.plot(np.sort(speeds)[::-1][:1000], label=f"{Y.name}: measured, sorted")
             axes.axhline(limit, linestyle="--", color=line.get_color(), label=f"{Y.name}: bound (5)")
@@ -78,7 +91,8 @@ def kinks(axes: Any = None) -> list[Row]:
         return 0.5 * (x + 1 - np.maximum(x, 0)) ** 2
 
     found = [
-        float(estimate(value(jnp.array([x + ETA]))[None], value(jnp.array([x - ETA]))[None], jnp.ones((1, 1)), ETA, 1)[0]) for x in grid
+        float(estimate(value(jnp.array([x + ETA]))[None], value(jnp.array([x - ETA]))[None], jnp.ones((1, 1)), ETA, 1)[0])
+        for x in grid
     ]
     slope = (closed(grid + ETA) - closed(grid - ETA)) / (2 * ETA)  # f_eta' in one dimension
     wrong = float(np.max(np.abs(found - slope)))
@@ -94,9 +108,23 @@ def kinks(axes: Any = None) -> list[Row]:
         axes.legend(fontsize=7)
     limit = sphere.smoothness(1.0, 1, ETA)
     return [
-        Row("orthant: estimate against the slope of f_eta", "(7)", wrong, 1e-4, wrong <= 1e-4, "one dimension, both directions agree; float32"),
+        Row(
+            "orthant: estimate against the slope of f_eta",
+            "(7)",
+            wrong,
+            1e-4,
+            wrong <= 1e-4,
+            "one dimension, both directions agree; float32",
+        ),
         Row("orthant: curvature of f_eta", "(9)", bend, limit, bend <= limit, "L0 = 1 on [-2, 1]"),
-        Row("orthant: Theorem 1 across the kink", "(19)", squares, bound, squares <= bound, "from x_0 = 0.05 over 0 to -1, 2000 rounds"),
+        Row(
+            "orthant: Theorem 1 across the kink",
+            "(19)",
+            squares,
+            bound,
+            squares <= bound,
+            "from x_0 = 0.05 over 0 to -1, 2000 rounds",
+        ),
     ]
 
 
@@ -106,9 +134,14 @@ def _run(problem: Any, closed: Any) -> tuple[float, float]:
     c = land.step_limit()
     one = jnp.ones(1, int)
     federation = Federation(
-        jnp.zeros((2, 1)), jnp.arange(2), Window(0 * one[0], 0 * one[0]), Window(0 * one[0], one[0]), Window(one, one),
-        Window(one, 0 * one), Spec(jnp.ones(1), jnp.full(1, jnp.inf), jnp.ones(1)),
-    )  # fmt: skip
+        jnp.zeros((2, 1)),
+        jnp.arange(2),
+        Window(0 * one[0], 0 * one[0]),
+        Window(0 * one[0], one[0]),
+        Window(one, one),
+        Window(one, 0 * one),
+        Spec(jnp.ones(1), jnp.full(1, jnp.inf), jnp.ones(1)),
+    )
     method = zo_hfl(problem, smoothing=ETA, server_lr=f"inverse_sqrt({c})", client_lr="constant(0.5)", batch=1, server_batch=1)
     points = path(method, federation, np.array([0.05]), rounds=rounds, seeds=1, tau=1.0, cohort=1)[0, :, 0]
     slopes = (closed(points + ETA) - closed(points - ETA)) / (2 * ETA)

@@ -37,19 +37,37 @@ def local_error(axes: Any = None) -> list[Row]:
         best = _solve(q, data.mean(axis=0, dtype=np.float64), x, project)
         client = LocalProblem(q.min() + MU, q.max() + MU, variance, float(np.sum((x - best) ** 2)))
         c, offset = local.guaranteed(client.mu, client.L)
-        measured, error = _measure(Y, q, data, x, best, (c, offset))
-        bounds, closed = local.recursion(inverse(c, offset), client, int(STEPS[-1]))[STEPS], local.decay_constant(c, offset, client)
+        measured, error = _measure(Y, q, data, x=x, best=best, step=(c, offset))
+        bounds = local.recursion(inverse(c, offset), client, int(STEPS[-1]))[STEPS]
+        closed = local.decay_constant(c, offset, client)
         worst = int(np.argmax(measured / bounds))
-        rows.append(Row(
-            f"Algorithm 2 on the {name}: E|y - y(x)|^2 over its bound", "(12)", float(measured[worst] / bounds[worst]), 1.0,
-            bool(np.all(measured <= bounds + 3 * error)), f"largest ratio over H = 1 .. {STEPS[-1]}, {CHAINS} chains",
-        ))  # fmt: skip
+        rows.append(
+            Row(
+                f"Algorithm 2 on the {name}: E|y - y(x)|^2 over its bound",
+                "(12)",
+                float(measured[worst] / bounds[worst]),
+                1.0,
+                bool(np.all(measured <= bounds + 3 * error)),
+                f"largest ratio over H = 1 .. {STEPS[-1]}, {CHAINS} chains",
+            )
+        )
         slope = _slope(STEPS[5:], measured[5:])
-        rows.append(Row(f"its slope in log H on the {name}", "(13)", slope, -1.0, slope <= -0.9, f"H = {STEPS[5]} .. {STEPS[-1]}, 0.1 allowed for the fit"))
+        rows.append(
+            Row(
+                f"its slope in log H on the {name}",
+                "(13)",
+                slope,
+                -1.0,
+                slope <= -0.9,
+                f"H = {STEPS[5]} .. {STEPS[-1]}, 0.1 allowed for the fit",
+            )
+        )
         if axes is not None:
             (line,) = axes.loglog(STEPS, measured, "o-", label=f"{name}: measured")
             axes.loglog(STEPS, bounds, "--", color=line.get_color(), label=f"{name}: bound (12)")
-            axes.loglog(STEPS, [closed.error(H) for H in STEPS], ":", color=line.get_color(), label=f"{name}: bound (13)")
+            axes.loglog(
+                STEPS, [closed.error(float(H)) for H in STEPS], ":", color=line.get_color(), label=f"{name}: bound (13)"
+            )
     rows.append(_too_small(axes))
     if axes is not None:
         axes.set(xlabel="local steps H", ylabel="E|y - y(x)|²", title="Algorithm 2: error against H")
@@ -59,15 +77,25 @@ def local_error(axes: Any = None) -> list[Row]:
 
 def _too_small(axes: Any) -> Row:
     """h = 1/2 y^2 without noise and c = 0.1: e_H ~ H^-0.2."""
-    measured, _ = _measure(orthant(), np.ones(1), np.zeros((4, 1), np.float32), np.ones(1), np.zeros(1), (0.1, 1.0), mu=0.0)
+    still = np.zeros((4, 1), np.float32)
+    measured, _ = _measure(orthant(), np.ones(1), still, x=np.ones(1), best=np.zeros(1), step=(0.1, 1.0), mu=0.0)
     slope = _slope(STEPS[5:], measured[5:])
     if axes is not None:
         axes.loglog(STEPS, measured, "s-", color="gray", markersize=3, label="c mu = 0.1: measured")
     predicted = -local.decay_exponent(0.1, 1.0)
-    return Row("slope where c mu_h = 0.1 (no noise)", "(13)", slope, predicted, abs(slope - predicted) < 0.01, "not 1/H: predicted -2 c mu_h")
+    return Row(
+        "slope where c mu_h = 0.1 (no noise)",
+        "(13)",
+        slope,
+        predicted,
+        abs(slope - predicted) < 0.01,
+        "not 1/H: predicted -2 c mu_h",
+    )
 
 
-def _measure(Y: Any, q: Any, data: Any, x: Any, best: Any, step: tuple[float, float], mu: float = MU) -> tuple[np.ndarray, np.ndarray]:
+def _measure(
+    Y: Any, q: Any, data: Any, *, x: Any, best: Any, step: tuple[float, float], mu: float = MU
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean of |y_H - best|^2 and its standard error for every H of STEPS, with the solver that methods use."""
     problem = two_level_quadratic(proximity=mu, Y=Y)
     solve = lower_level(problem, client_lr=f"inverse({step[0]}, {step[1]})", batch=1)

@@ -20,11 +20,17 @@ def path(
     """x_r for r < rounds, [seeds, rounds, n], float64. `steps` [rounds] replaces H_r = ceil(tau sqrt(r + 1))."""
     watched = method._replace(aggregate=lambda server, *rest: (method.aggregate(server, *rest)[0], server.x))
     plans = [
-        make_plan(np.random.default_rng([s, 1]), clients=federation.clients, rounds=rounds, tau=tau, steps=steps,
-                  participation=cohort / federation.clients)
+        make_plan(
+            np.random.default_rng([s, 1]),
+            clients=federation.clients,
+            rounds=rounds,
+            tau=tau,
+            steps=steps,
+            participation=cohort / federation.clients,
+        )
         for s in range(seeds)
-    ]  # fmt: skip
-    plan = Plan(*(jnp.stack(tables) for tables in zip(*plans, strict=True)))
+    ]
+    plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
     engine = compiled(watched, capacity=rounds, cohort="vmap")
 
     def one(plan: Plan, key: Any, federation: Federation) -> Any:
