@@ -34,15 +34,19 @@ def test_the_estimates_find_the_exact_constants_of_the_quadratic():
     problem = two_level_quadratic(penalty=1.0, proximity=1.0)
     spec = QuadraticSpec(1.0, jnp.inf, 1.0, jnp.array([1.0, 3.0, 2.0]))
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(64, 3)), jnp.float32)
-    x, key = jnp.zeros(3), keys.root(0)
-    h = lambda y: problem.h(x, y, rows, spec)  # noqa: E731
-    assert estimates.strong_convexity(h, [x], key).value == pytest.approx(2.0, rel=1e-3)
-    assert estimates.gradient_smoothness(h, [x], key)[:2] == (pytest.approx(4.0, rel=1e-3), "estimate")
-    Lx = estimates.cross_sensitivity(lambda x: jax.grad(problem.h, argnums=1)(x, jnp.ones(3), rows, spec), [x], key)
-    assert Lx.value == pytest.approx(1.0, rel=1e-4)
-    single = jax.vmap(lambda row: jax.grad(problem.h, argnums=1)(x, x, row[None], spec))(rows)
+    x = jnp.zeros(3)
+    found = estimates.lower_constants(problem, [x, jnp.ones(3)], rows, spec, 8)
     by_hand = sqrt(float(np.sum(np.array([1.0, 9.0, 4.0]) * np.var(np.asarray(rows, np.float64), axis=0))) / 8)
-    assert estimates.gradient_noise(single, 8).value == pytest.approx(by_hand, rel=1e-5)
+    assert [number.value for number in found] == pytest.approx([2.0, 4.0, 1.0, by_hand], rel=1e-3)
+    assert {number.label for number in found} == {"estimate"}
+
+
+def test_the_sampled_slopes_of_a_coupling_are_its_gradients():
+    # penalty 2, weight 3, |x - y| = 5 at the farther pair: slope 2 * 3 * 5 in both arguments.
+    spec = QuadraticSpec(jnp.asarray(3.0), jnp.inf, 1.0, jnp.ones(2))
+    pairs = [(jnp.zeros(2), jnp.array([3.0, 4.0])), (jnp.ones(2), jnp.zeros(2))]
+    found = estimates.coupling_constants(two_level_quadratic(penalty=2.0).f2, pairs, spec)
+    assert (found.L0_y.value, found.L0_x.value, found.L0_y.label) == (pytest.approx(30.0), pytest.approx(30.0), "estimate")
 
 
 def test_softmax_regression_stays_below_its_bounds_and_reaches_half_the_largest_eigenvalue():

@@ -163,7 +163,17 @@ def test_what_no_theorem_covers_is_said():
     assert found.theorem_2.errors_summable.holds is False
 
 
-@pytest.mark.parametrize("settings", [["method.penalty=0"], ["method.proximity=0"], ["method.radius=0", "run.tau=0"]])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["method.penalty=0"],
+        ["method.proximity=0"],
+        ["method.radius=0", "run.tau=0"],
+        ["method.name=fedavg", "method.server_seat=true"],
+        ["data.name=quadratic", "data.partition=natural", "method.name=scaffold", "method.server_seat=true"],
+        ["method.start=warm", "method.directions=3", "run.dropouts=0.3", "run.stragglers=0.3"],
+    ],
+)
 def test_degenerate_configurations_have_a_page_too(settings):
     found = page(assemble(configuration.read(None, ["run.rounds=3", *settings])))
     json.dumps(page_object(found), allow_nan=False)

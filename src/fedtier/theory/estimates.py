@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from .. import keys, trees
+from ..problem import Bilevel
+from .constants import CouplingConstants, LowerConstants
 from .numbers import Number, absent, estimate
 
 ITERATIONS = 30
@@ -90,7 +92,26 @@ def gradient_noise(gradients: PyTree, batch: int) -> Number:
     return estimate(np.sqrt(spread / batch), "(2)", f"{len(rows)} rows at one point")
 
 
-def steepest(f: Callable[[Any], Any], points: np.ndarray, steps: np.ndarray) -> float:
-    """The largest |f(x + d) - f(x)|/|d| over pairs: never above f's Lipschitz constant. f maps [K, n] to [K]."""
-    change = np.abs(np.asarray(f(points + steps)) - np.asarray(f(points)))
-    return float(np.max(change / np.linalg.norm(steps, axis=-1)))
+def lower_constants(problem: Bilevel, points: list[PyTree], rows: PyTree, spec: Any, batch: int) -> LowerConstants:
+    """mu_h, L_h, L_x and sigma of a client's h on its `rows`, at y in `points` and x = the first of them."""
+    x, key, gradient = points[0], keys.root(0), jax.grad(problem.h, argnums=1)
+    singles = jax.vmap(lambda row: gradient(x, x, trees.map(lambda a: a[None], row), spec))(rows)
+
+    def h(y: PyTree) -> Any:
+        return problem.h(x, y, rows, spec)
+
+    return LowerConstants(
+        strong_convexity(h, points, key),
+        gradient_smoothness(h, points, key),
+        cross_sensitivity(lambda p: gradient(p, x, rows, spec), points[:1], key),
+        gradient_noise(singles, batch),
+    )
+
+
+def coupling_constants(f2: Callable[..., Any], pairs: Iterable[tuple[PyTree, PyTree]], spec: Any) -> CouplingConstants:
+    """L0_y and L0_x of any f2: the steepest gradient seen at the pairs (x, y)."""
+    slopes = jax.jit(lambda x, y: [trees.norm(g) for g in jax.grad(f2, argnums=(0, 1))(x, y, spec)])
+    found = np.array([[float(s) for s in slopes(x, y)] for x, y in pairs])
+    note = f"gradients at {len(found)} points; the true constant is at least this"
+    in_x, in_y = (estimate(column.max(), "(2)", note) for column in found.T)
+    return CouplingConstants(in_y, in_x, of_difference=False)

@@ -13,7 +13,7 @@ from ... import keys, trees
 from ...methods import registry
 from ...theory import constants as known
 from ...theory import estimates
-from ...theory.constants import ClientConstants, Constants, CouplingConstants, LowerConstants
+from ...theory.constants import ClientConstants, Constants, CouplingConstants
 from ...theory.lipschitz import Kind, kind_of
 from ...theory.numbers import Number, absent, bound, exact
 from ..assemble import Experiment
@@ -101,7 +101,10 @@ def _clients(
         found = [known.softmax_client(kind, rows[i][0], mu, couplings[i], batch=batch, radius=radius[i]) for i in range(m)]
         return tuple(c._replace(start=starts[i]) if options["start"] == "warm" else c for i, c in enumerate(found))
     largest = int(np.argmax([len(index) for _, index in rows]))
-    lower = _estimated_lower(experiment, federation, largest, rows[largest][1], batch)
+    some = _batch(experiment, rows[largest][1][:SAMPLED_ROWS])
+    lower = estimates.lower_constants(
+        experiment.problem, _points(experiment), some, trees.take(federation.spec, largest), batch
+    )
     return tuple(known.general_client(kind, lower, couplings[i], starts[i]) for i in range(m))
 
 
@@ -133,27 +136,13 @@ def _points(experiment: Experiment) -> list[Any]:
     return [x, *(trees.axpy(scale, estimates.random_like(keys.root(k), x), x) for k in range(1, POINTS))]
 
 
-def _estimated_lower(experiment: Experiment, federation: Any, client: int, index: Any, batch: int) -> LowerConstants:
-    problem, spec, points, key = experiment.problem, trees.take(federation.spec, client), _points(experiment), keys.root(2)
-    some = _batch(experiment, index[:SAMPLED_ROWS])
-    x = points[0]
-    h = lambda y: problem.h(x, y, some, spec)  # noqa: E731
-    gradient = jax.grad(problem.h, argnums=1)
-    singles = jax.vmap(lambda row: gradient(x, x, trees.map(lambda a: a[None], row), spec))(some)
-    return LowerConstants(
-        estimates.strong_convexity(h, points, key),
-        estimates.gradient_smoothness(h, points, key),
-        estimates.cross_sensitivity(lambda p: gradient(p, x, some, spec), points[:1], key),
-        estimates.gradient_noise(singles, batch),
-    )
-
-
 def _mending_radius(experiment: Experiment, federation: Any, rows: list[Any]) -> float:
     """The ball that makes the quadratic coupling Lipschitz: for softmax one that no solution leaves, else the way from x_0."""
     mu, x = experiment.config.method.proximity, trees.take(experiment.x, 0)
     if experiment.dataset.name == "quadratic":
-        q, b = np.asarray(federation.spec.curvature, np.float64), np.stack([inputs.mean(axis=0) for inputs, _ in rows])
-        return max(float(np.max(np.linalg.norm(q / (q + mu) * (np.asarray(x, np.float64) - b[: len(q)]), axis=1))), 1e-6)
+        b = np.stack([inputs.mean(axis=0) for inputs, _ in rows])
+        q = np.asarray(federation.spec.curvature, np.float64)[: len(b)]
+        return max(float(np.max(np.linalg.norm(q / (q + mu) * (np.asarray(x, np.float64) - b), axis=1))), 1e-6)
     if experiment.config.model.name == "softmax" and mu > 0:
         return max(known.softmax_slope(inputs).value for inputs, _ in rows) / mu
     return float(trees.norm(x)) + 1.0

@@ -83,7 +83,7 @@ def theorem_2(axes: Any = None) -> list[Row]:
     client_lr = f"inverse({1 / mu}, 10)"
     cases = {
         GOOD: (f"power({c}, 0.75)", None),
-        "constant step: sum gamma^2 = inf": (f"constant({c})", None),
+        "constant step: sum gamma^2 = inf": ("constant(0.2)", None),
         "power(a = 2): sum gamma < inf": (f"power({c}, 2)", None),
         "H = 1: local errors stay": (f"power({c}, 0.75)", np.ones(TAIL, int)),
     }
@@ -94,8 +94,8 @@ def theorem_2(axes: Any = None) -> list[Row]:
         if name == GOOD:
             early = squares[:, TAIL // 20 : TAIL // 10].max(axis=1)
         if axes is not None:
-            (line,) = axes.loglog(R, np.median(squares, axis=0), linewidth=1, label=name)
-            some = np.unique(np.geomspace(1, TAIL, 60).astype(int)) - 1
+            some = np.unique(np.geomspace(1, TAIL, 120).astype(int)) - 1
+            (line,) = axes.loglog(R[some], np.median(squares, axis=0)[some], linewidth=1, label=name)
             axes.fill_between(R[some], squares.min(axis=0)[some], squares.max(axis=0)[some], alpha=0.2, color=line.get_color())
     if axes is not None:
         axes.set(xlabel="round", ylabel="|grad F(x_r)|²", title=f"Theorem 2: median and range of {MANY} seeds")
