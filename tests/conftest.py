@@ -1,4 +1,4 @@
-"""Every annotation of the package is checked at run time in tests: shapes by jaxtyping, types by beartype."""
+"""Every annotation of the package is checked at run time in tests: shapes by jaxtyping, types by beartype (an int is a fine float)."""
 
 import os
 
@@ -6,4 +6,4 @@ os.environ.setdefault("FEDTIER_CACHE", "")  # commands started by tests compile 
 
 from jaxtyping import install_import_hook
 
-install_import_hook("fedtier", "beartype.beartype").__enter__()
+install_import_hook("fedtier", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))").__enter__()

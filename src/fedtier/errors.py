@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
+import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,12 +53,12 @@ def not_negative(name: str, value: float, hint: str = "") -> None:
 
 def share(name: str, value: float, hint: str = "", *, zero: bool = True, one: bool = False) -> None:
     low, high = ("[" if zero else "("), ("]" if one else ")")
-    inside = _is_number(value) and (0 <= value if zero else 0 < value) and (value <= 1 if one else value < 1)
+    inside = _is_number(value) and (value >= 0 if zero else value > 0) and (value <= 1 if one else value < 1)
     require(inside, name, value, f"must be a share in {low}0, 1{high}", hint)
 
 
 def whole(name: str, value: Any, least: int = 1, hint: str = "") -> None:
-    ok = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    ok = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least
     require(ok, name, value, f"must be a whole number of at least {least}", hint)
 
 
@@ -66,4 +68,4 @@ def choice(name: str, value: Any, known: Iterable[str]) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)

@@ -5,6 +5,7 @@ Scalars are cast to each leaf's dtype, so that a float64 step size never widens 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -37,8 +38,7 @@ def zeros_like(x: PyTree) -> PyTree:
 
 def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
     """<x, y>, leaf by leaf in the tree's order."""
-    parts = jax.tree.leaves(map(lambda a, b: jnp.vdot(a, b), x, y))
-    return sum(parts[1:], start=parts[0])
+    return functools.reduce(jnp.add, jax.tree.leaves(map(jnp.vdot, x, y)))
 
 
 def norm(x: PyTree) -> Float[Array, ""]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 from jaxtyping import PyTree
@@ -26,23 +27,23 @@ class Down(NamedTuple):
 
 
 def to_arrays(tree: PyTree) -> dict[str, np.ndarray]:
-    """One named NumPy array per leaf; a random key becomes its two words."""
-    return dict(zip(trees.names(tree), [np.asarray(_plain(leaf)) for leaf in jax.tree.leaves(tree)], strict=True))
+    """One named NumPy array per leaf; a random key becomes its two words, bfloat16 and the like their bits."""
+    return dict(zip(_names(tree), [_plain(leaf) for leaf in jax.tree.leaves(tree)], strict=True))
 
 
 def from_arrays(arrays: dict[str, np.ndarray], like: PyTree, what: str = "message") -> PyTree:
     """The tree shaped like `like` from named arrays; refuses missing, extra or misshapen ones by name."""
-    names = trees.names(like)
+    names = _names(like)
     if set(names) != set(arrays):
         odd = sorted(set(names) ^ set(arrays))[:5]
         raise FedtierError(what, odd, "has arrays missing or too many", "it belongs to another method, model or version")
     leaves = []
     for name, leaf in zip(names, jax.tree.leaves(like), strict=True):
-        wanted, found = jax.eval_shape(_plain, leaf), arrays[name]
+        wanted, found = _shape(leaf), arrays[name]
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
             rule = f"must be {wanted.dtype}{list(wanted.shape)}"
             raise FedtierError(f"{what}.{name}", f"{found.dtype}{list(found.shape)}", rule)
-        leaves.append(jax.random.wrap_key_data(found, impl="threefry2x32") if _is_key(leaf) else found)
+        leaves.append(_restored(found, leaf))
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
@@ -64,14 +65,42 @@ def decode(data: bytes, like: PyTree, what: str = "message") -> PyTree:
 
 def size(tree: PyTree) -> int:
     """len(encode(tree)), from shapes alone; 0 for a tree without leaves, which is never sent."""
-    shapes = jax.eval_shape(lambda t: jax.tree.map(_plain, t), tree)
-    leaves = [np.zeros(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shapes)]
+    leaves = [np.zeros(shape.shape, shape.dtype) for shape in map(_shape, jax.tree.leaves(tree))]
     return len(encode(jax.tree.unflatten(jax.tree.structure(tree), leaves))) if leaves else 0
 
 
+def _names(tree: PyTree) -> list[str]:
+    names = trees.names(tree)
+    odd = sorted({name for name in names if names.count(name) > 1 or name == "__metadata__"})
+    if odd:
+        raise FedtierError("message", odd, "names two arrays, or none that can be stored", "rename the keys of the tree")
+    return names
+
+
 def _is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _plain(leaf: Any) -> Any:
-    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+def _is_foreign(leaf: Any) -> bool:
+    """Of a type that NumPy does not know by itself, hence no reader of safetensors in NumPy either."""
+    return np.dtype(leaf.dtype).kind == "V"
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    if _is_key(leaf):
+        return np.asarray(jax.random.key_data(leaf))
+    array = np.asarray(leaf)
+    return array.view(f"u{array.itemsize}") if _is_foreign(leaf) else array
+
+
+def _restored(array: np.ndarray, leaf: Any) -> Any:
+    if _is_key(leaf):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl="threefry2x32")
+    return array.view(leaf.dtype) if _is_foreign(leaf) else array
+
+
+def _shape(leaf: Any) -> Any:
+    """The shape and type of `_plain(leaf)`, for arrays and for mere shapes."""
+    if _is_key(leaf):
+        return jax.eval_shape(jax.random.key_data, leaf)
+    return jax.ShapeDtypeStruct(leaf.shape, f"u{leaf.dtype.itemsize}") if _is_foreign(leaf) else leaf

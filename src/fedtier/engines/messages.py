@@ -35,12 +35,12 @@ def messages(method: Method, *, jit: bool = True) -> Engine:
             turn = turn_of(round_number, client, steps[seat], key)
             own = method.address(state.server, turn)
             down = Down(shared, own, turn)
-            got = decode(encode(down), like=down)
+            got = _sent(down)
             view = federation.view(trees.take(federation.train, client))
             spec = trees.take(federation.spec, client)
             after, up = local(trees.take(clients, client), got.shared, got.own, view, spec, got.turn)
             owns.append(own)
-            ups.append(decode(encode(up), like=up))
+            ups.append(_sent(up))
             if arrived[seat]:
                 clients = trees.map(lambda all, one, i=client: all.at[i].set(one), clients, after)
         specs = trees.take(federation.spec, ids)
@@ -56,3 +56,7 @@ def messages(method: Method, *, jit: bool = True) -> Engine:
         return state, trees.stack(infos) if infos else ()
 
     return Engine("messages", lambda x, federation: initial_state(method, x, federation), advance)
+
+
+def _sent(message: PyTree) -> PyTree:
+    return trees.map(jnp.asarray, decode(encode(message), like=message))

@@ -76,6 +76,8 @@ def quantity(clients: int, alpha: float, *, least: int = 1) -> Assign:
 def natural(owner: np.ndarray, *, least: int = 1) -> Assign:
     """The owner column as it is: hospitals, devices, writers. Nothing is drawn, so a client without rows is an error."""
     owner = np.asarray(owner)
+    numbered = owner.ndim == 1 and np.issubdtype(owner.dtype, np.integer) and bool(np.all(owner >= 0))
+    require(numbered, "owner", owner, "must hold one client number from 0 on for each row", "numpy.unique numbers names")
     clients = int(owner.max()) + 1 if len(owner) else 0
     hint = "lower data.server_share or data.test_share, or drop the clients with few rows"
     return _redrawn(lambda rng, rows: owner[rows], clients, least, hint, attempts=1)

@@ -12,6 +12,8 @@ from jaxtyping import Bool, Int
 
 from ..errors import require, share, whole
 
+MOST_STEPS = 2**31  # counters on the devices have 32 bits
+
 
 class Plan(NamedTuple):
     """Rows are rounds, columns the seats of the cohort, client numbers ascending in each row."""
@@ -33,7 +35,9 @@ def growing_steps(tau: float | np.ndarray, rounds: int) -> Int[np.ndarray, "R *m
     """ceil(tau_i sqrt(r + 1)) for r = 0 .. rounds - 1."""
     taus = np.asarray(tau, float)
     require(bool(np.all(taus >= 0) and np.all(np.isfinite(taus))), "run.tau", tau, "must be finite and at least 0")
-    return np.ceil(np.sqrt(np.arange(rounds) + 1.0).reshape(-1, *[1] * taus.ndim) * taus).astype(np.int32)
+    table = np.ceil(np.sqrt(np.arange(rounds) + 1.0).reshape(-1, *[1] * taus.ndim) * taus)
+    require(bool(np.all(table < MOST_STEPS)), "run.tau", tau, f"asks for {MOST_STEPS} local steps or more", "lower it")
+    return table.astype(np.int32)
 
 
 def make_plan(
@@ -59,10 +63,13 @@ def make_plan(
     share("run.participation", participation, "the share of clients asked in a round, above 0", zero=False, one=True)
     share("run.stragglers", stragglers, one=True)
     share("run.dropouts", dropouts)
+    if steps is None:
+        require(np.shape(tau) in ((), (clients,)), "run.tau", tau, f"must be one number or one for each of {clients} clients")
     table = growing_steps(tau, rounds) if steps is None else np.asarray(steps)
-    fits = table.shape in ((rounds,), (rounds, clients)) and bool(np.all(table >= 0))
+    whole_numbers = bool(np.all((table >= 0) & (table < MOST_STEPS) & (table == np.floor(table))))
+    fits = table.shape in ((rounds,), (rounds, clients)) and whole_numbers
     require(fits, "run.steps", table.shape, f"must be whole numbers >= 0 of shape [{rounds}] or [{rounds}, {clients}]")
-    table = np.broadcast_to(table.reshape(rounds, -1), (rounds, clients))
+    table = np.broadcast_to(table if table.ndim == 2 else table[:, None], (rounds, clients))
 
     cohort = max(1, round(participation * clients))
     ids = np.stack([np.sort(rng.choice(clients, cohort, replace=False)) for _ in range(rounds)] or [np.zeros(cohort, int)])

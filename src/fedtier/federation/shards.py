@@ -96,7 +96,7 @@ def build(
     tested = round(total * test_share)
     served = round((total - tested) * server_share)
     rest = order[tested + served :]
-    owner = assign(rng, rest)
+    owner = _check_owner(assign(rng, rest), len(rest), clients)
     sizes = np.bincount(owner, minlength=clients)
     index = np.concatenate([order[: tested + served], rest[np.argsort(owner, kind="stable")]])
 
@@ -142,6 +142,17 @@ def _check_rows(arrays: PyTree) -> int:
             where = f"data{jax.tree_util.keystr(name[0])}"
             raise FedtierError(where, NOTHING, f"row {row} holds a NaN or an infinite value", "clean or impute the rows first")
     return lengths.pop()
+
+
+def _check_owner(owner: Any, rows: int, clients: int) -> np.ndarray:
+    owner = np.asarray(owner)
+    fits = owner.shape == (rows,) and np.issubdtype(owner.dtype, np.integer) and rows > 0
+    fits = fits and owner.min() >= 0 and owner.max() < clients
+    require(bool(fits), "owner", NOTHING, f"must be one number from 0 to {clients - 1} for each of {rows} rows")
+    empty = np.flatnonzero(np.bincount(owner, minlength=clients) == 0)
+    hint = "give every client a row, or use fewer clients"
+    require(not len(empty), "owner", NOTHING, f"client {empty[0] if len(empty) else ''} has no rows", hint)
+    return owner
 
 
 def _check_spec(spec: Any, clients: int) -> Any:

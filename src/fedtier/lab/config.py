@@ -35,29 +35,29 @@ class Data(Table):
     label: str = "label"  # its label column
     owner: str | None = None  # its owner column, for partition = "natural"
     partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = "dirichlet"
-    clients: int = Field(10, ge=1)
-    alpha: float = Field(0.1, gt=0)
-    classes_per_client: int = Field(2, ge=1)
-    server_share: Share = Field(0.3, gt=0, lt=1)
-    test_share: Share = Field(0.1, gt=0, lt=1)
-    client_test_share: Share = Field(0.2, ge=0, lt=1)
+    clients: int = Field(default=10, ge=1)
+    alpha: float = Field(default=0.1, gt=0)
+    classes_per_client: int = Field(default=2, ge=1)
+    server_share: Share = Field(default=0.3, gt=0, lt=1)
+    test_share: Share = Field(default=0.1, gt=0, lt=1)
+    client_test_share: Share = Field(default=0.2, ge=0, lt=1)
 
 
 class ModelTable(Table):
     name: Literal["softmax", "mlp", "cnn"] = "softmax"
-    hidden: int = Field(64, ge=1)
-    depth: int = Field(1, ge=1)
+    hidden: int = Field(default=64, ge=1)
+    depth: int = Field(default=1, ge=1)
 
 
 class MethodTable(Table):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the method's own options
     name: str = "zo_hfl"
-    penalty: float = Field(1.0, ge=0, allow_inf_nan=False)  # lambda
-    proximity: float = Field(0.1, ge=0, allow_inf_nan=False)  # mu
+    penalty: float = Field(default=1.0, ge=0, allow_inf_nan=False)  # lambda
+    proximity: float = Field(default=0.1, ge=0, allow_inf_nan=False)  # mu
     radius: float | list[float] | None = None  # of the ball around x, one for all or one per client; none = no constraint
     server_seat: bool = False  # the server's data as one more client, for the baselines
-    pretrain: int = Field(0, ge=0)  # steps on the server's data before round 0
-    pretrain_lr: float = Field(0.1, gt=0, allow_inf_nan=False)
+    pretrain: int = Field(default=0, ge=0)  # steps on the server's data before round 0
+    pretrain_lr: float = Field(default=0.1, gt=0, allow_inf_nan=False)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -68,16 +68,16 @@ class MethodTable(Table):
 
 
 class RunTable(Table):
-    rounds: int = Field(200, ge=0)
-    participation: Share = Field(0.5, gt=0, le=1)  # beta
+    rounds: int = Field(default=200, ge=0)
+    participation: Share = Field(default=0.5, gt=0, le=1)  # beta
     tau: float | list[float] = 5.0  # H = ceil(tau sqrt(r + 1)), one for all or one per client
-    stragglers: Share = Field(0.0, ge=0, le=1)
-    dropouts: Share = Field(0.0, ge=0, lt=1)
-    seed: int = Field(0, ge=0)
-    seeds: int = Field(1, ge=1)
-    eval_every: int = Field(20, ge=1)
-    eval_clients: int = Field(1000, ge=1)  # personal models are solved for at most so many clients, evenly spaced
-    checkpoint_every: int = Field(100, ge=1)
+    stragglers: Share = Field(default=0.0, ge=0, le=1)
+    dropouts: Share = Field(default=0.0, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
+    seeds: int = Field(default=1, ge=1)
+    eval_every: int = Field(default=20, ge=1)
+    eval_clients: int = Field(default=1000, ge=1)  # personal models are solved for at most so many clients, evenly spaced
+    checkpoint_every: int = Field(default=100, ge=1)
 
 
 class Config(Table):
@@ -88,10 +88,7 @@ class Config(Table):
 
     def toml(self) -> str:
         """Every key with its value, defaults included; reads back as the same configuration."""
-        tables = self.model_dump(exclude_none=True)
-        defaults = {key: p.default for key, p in registry.options(self.method.name).items() if key != "proximity"}
-        tables["method"] = tables["method"] | {key: value for key, value in defaults.items() if key not in tables["method"]}
-        return tomli_w.dumps(tables)
+        return tomli_w.dumps(self.model_dump(exclude_none=True))
 
 
 TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}
@@ -123,6 +120,8 @@ def check(tables: dict[str, Any]) -> Config:
             if key not in known:
                 rule = f"is no key of [{table}]" + (f" for {name}" if table == "method" else "")
                 raise FedtierError(f"{table}.{key}", value, rule, nearest(key, known))
+    defaults = {key: option.default for key, option in known_options.items() if key not in MethodTable.model_fields}
+    tables["method"] = defaults | tables.get("method", {})
     try:
         config = Config.model_validate(tables)
     except pydantic.ValidationError as error:
@@ -143,7 +142,7 @@ def _check_together(config: Config) -> None:
         hint = "it is for fedavg, fedprox and scaffold"
         require(not method.server_seat, "method.server_seat", True, f"{method.name} needs no seat for the server's data", hint)
     if data.name == "file":
-        require(data.file is not None, "data.file", None, "must name your file", "data.file = \"rows.csv\"")
+        require(data.file is not None, "data.file", None, "must name your file", 'data.file = "rows.csv"')
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -154,7 +153,8 @@ def _read_toml(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise FedtierError("FILE", str(file), f"cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise FedtierError("FILE", str(file), f"is not TOML: {error}", "strings need quotes, tables are [data] [model] ...") from None
+        hint = "strings need quotes, tables are [data] [model] ..."
+        raise FedtierError("FILE", str(file), f"is not TOML: {error}", hint) from None
 
 
 def _parse_setting(setting: str) -> tuple[str, str, Any]:
@@ -170,10 +170,11 @@ def _parse_setting(setting: str) -> tuple[str, str, Any]:
 
 def _lists(content: dict[str, Any]) -> dict[str, Any]:
     """Whole numbers stand for floats inside lists too, where a strict check would refuse them."""
-    return {
-        key: [float(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in value] if isinstance(value, list) else value
-        for key, value in content.items()
-    }
+
+    def number(v: Any) -> Any:
+        return float(v) if isinstance(v, int) and not isinstance(v, bool) else v
+
+    return {key: [number(v) for v in value] if isinstance(value, list) else value for key, value in content.items()}
 
 
 def _refusal(error: pydantic.ValidationError) -> FedtierError:

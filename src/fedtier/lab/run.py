@@ -24,6 +24,8 @@ from .metrics import Scores, Traffic, evaluator, spread, traffic
 from .progress import Progress
 from .store import Store
 
+DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
+
 
 class Result(NamedTuple):
     folder: Path
@@ -60,6 +62,7 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
         state, words = store.read_arrays("checkpoint.safetensors", like=state)
         state = jax.tree.map(jax.numpy.asarray, state)
         first, written, spent = int(words["round"]), int(words["rows"]), float(words["seconds"])
+    if resumed:
         store.keep_rows(written)
     if not resumed or not (store.folder / "plan.safetensors").exists():
         store.write_arrays("plan.safetensors", plan)
@@ -84,16 +87,32 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
         seconds = spent + time.perf_counter() - clock
         store.write_arrays("checkpoint.safetensors", state, round=number, rows=written, seconds=seconds)
 
-    if not resumed or first == 0:
+    def diverged(number: int, why: str) -> FedtierError:
+        """Puts the state after the last sound stop on disk: rounds since the checkpoint are played again."""
+        nonlocal state
+        progress.stop()
+        state, words = store.read_arrays("checkpoint.safetensors", like=state)
+        state, last = jax.tree.map(jax.numpy.asarray, state), int(words["round"])
+        for stop in [stop for stop in stops if last < stop <= first]:
+            state, _ = engine.advance(state, experiment.federation, plan, experiment.key, last, stop - last)
+            last = stop
+        checkpoint(last)
+        return _diverged(store, first, number, why)
+
+    if written == 0:
         record(0, scores)
         checkpoint(0)
+    start = max((row[key] or 0.0 for row in store.rows()[:seeds] for key in ("f1", "global_loss")), default=0.0)
     with _stop_signals() as stopped:
         for number in [stop for stop in stops if stop > first]:
             state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, number - first)
             if not bool(trees.all_finite(state)):
-                raise _diverged(store, first, number)
+                raise diverged(number, "the state is no longer finite")
             if number % config.run.eval_every == 0 or number == rounds:
                 scores = evaluate(state, number)
+                loss = _worst_loss(scores)
+                if loss > DIVERGED * max(1.0, start):
+                    raise diverged(number, f"the loss rose from {start:.3g} to {loss:.3g}")
                 record(number, scores)
             due = number % config.run.checkpoint_every == 0 or number == rounds
             if due or stopped():
@@ -124,7 +143,9 @@ def _stops(config: Config) -> list[int]:
     return [*sorted(marks), rounds] if rounds else []
 
 
-def _row(experiment: Experiment, size: Traffic, scores: Scores, s: int, number: int, seconds: dict[str, float]) -> dict[str, Any]:
+def _row(
+    experiment: Experiment, size: Traffic, scores: Scores, s: int, number: int, seconds: dict[str, float]
+) -> dict[str, Any]:
     plan = Plan(*(table[s, :number] for table in experiment.plan))
     clients = plan.ids < experiment.clients  # a seat for the server's data sends nothing
     f1, f2 = float(scores.f1[s]), _mean(scores.f2[s])
@@ -165,12 +186,16 @@ def _finish(experiment: Experiment, store: Store, state: State, scores: Scores) 
     store.log("finished")
 
 
-def _diverged(store: Store, first: int, number: int) -> FedtierError:
-    store.log(f"diverged between rounds {first} and {number}")
-    return FedtierError(
-        "run", f"rounds {first} to {number}", "diverged: the state is no longer finite",
-        f"lower method.server_lr, method.client_lr or method.penalty; the last finite state is in {store.folder}/checkpoint.safetensors",
-    )  # fmt: skip
+def _diverged(store: Store, first: int, number: int, why: str) -> FedtierError:
+    store.log(f"diverged between rounds {first} and {number}: {why}")
+    saved = f"the state after round {first} is in {store.folder}/checkpoint.safetensors"
+    hint = f"lower method.server_lr, method.client_lr or method.penalty; {saved}"
+    return FedtierError("run", f"rounds {first} to {number}", f"diverged: {why}", hint)
+
+
+def _worst_loss(scores: Scores) -> float:
+    """The largest loss of any seed, on the server's rows or the test rows: a model that fits the former may be wild."""
+    return float(np.nanmax([*scores.f1, *scores.global_loss], initial=0.0))
 
 
 def _mean(values: np.ndarray) -> float:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from .. import keys, trees
 from ..errors import FedtierError, choice, whole
@@ -22,7 +22,7 @@ def sgd(
     gradient: Callable[[PyTree, PyTree], PyTree],
     y: PyTree,
     view: View,
-    steps: Int[Array, ""] | int,
+    steps: Any,
     key: Key[Array, ""],
     *,
     lr: Schedule,
@@ -35,7 +35,7 @@ def sgd(
     `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came.
     """
 
-    def step(t: Int[Array, ""], y: PyTree) -> PyTree:
+    def step(t: Any, y: PyTree) -> PyTree:
         rows = sample(view, keys.at(key, t), batch)
         return project(trees.axpy(-scale * lr(t), gradient(y, rows), y))
 
@@ -96,7 +96,7 @@ def descent(
         return Descent(x, transform.init(x))
 
     def step(server: Descent, g: PyTree, view: View, count: Any, key: Key[Array, ""]) -> Descent:
-        def once(k: Int[Array, ""], server: Descent) -> Descent:
+        def once(k: Any, server: Descent) -> Descent:
             rows = sample(view, keys.at(key, Tag.SERVER, k), server_batch)
             gradient = trees.add(jax.grad(loss)(server.x, rows), g)  # Alg. 1, line 9
             update, memory = transform.update(gradient, server.memory, server.x)

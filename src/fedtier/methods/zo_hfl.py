@@ -107,13 +107,14 @@ def zo_hfl(
         key = keys.at(turn.key, Tag.SOLVE)
 
         def solve_at(point: PyTree, draw: Any) -> PyTree:
-            first = client.y if start == "warm" else point
+            first = trees.where(turn.steps > 0, client.y, point) if start == "warm" else point  # H = 0 says nothing new
             return solve(point, first, view, spec, turn.steps, key if coupled else keys.at(key, draw))
 
         draws = jnp.arange(2 * directions).reshape(2, directions)
         ys = jax.vmap(jax.vmap(solve_at))(points, draws)
         if start == "warm":
-            client = Warm(trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys))
+            mean = trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys)
+            client = Warm(trees.where(turn.steps > 0, mean, client.y))
         if uplink == "models":
             return client, Models(*(trees.take(ys, j) for j in range(2)))
         return client, values(points, ys, spec)

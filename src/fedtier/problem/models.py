@@ -75,7 +75,8 @@ class SmallCNN(eqx.Module):
 def cnn(classes: int, shape: tuple[int, int, int] = (3, 32, 32)) -> Model:
     """A small convolutional net for images [channels, height, width]; inputs may be flat."""
     whole("classes", classes, 2)
-    require(len(shape) == 3 and min(shape[1:]) >= 4, "shape", shape, "must be (channels, height, width) with sides of 4 or more")
+    fits = len(shape) == 3 and shape[0] >= 1 and min(shape[1:]) >= 4
+    require(fits, "shape", shape, "must be (channels, height, width) with sides of 4 or more")
     return from_equinox(
         "cnn",
         lambda key: SmallCNN(shape, classes, key),

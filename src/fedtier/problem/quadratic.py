@@ -14,12 +14,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..errors import not_negative
 from .bilevel import Bilevel
 from .couplings import quadratic
 from .sets import ConstraintSet, everywhere, orthant
+
+
+Numbers = Array | np.ndarray
 
 
 class QuadraticSpec(NamedTuple):
@@ -49,30 +53,30 @@ def two_level_quadratic(*, penalty: float = 1.0, proximity: float = 1.0, Y: Cons
 class ClosedForm(NamedTuple):
     """What is known about the unconstrained two-level quadratic, given the means of the data. Leading axis m: clients."""
 
-    a: Float[Array, "n"]  # mean of the server's rows
-    b: Float[Array, "m n"]  # means of the clients' rows
-    curvature: Float[Array, "m n"]
-    weight: Float[Array, "m"]
+    a: Float[Numbers, "n"]  # mean of the server's rows
+    b: Float[Numbers, "m n"]  # means of the clients' rows
+    curvature: Float[Numbers, "m n"]
+    weight: Float[Numbers, "m"]
     penalty: float
     proximity: float
 
-    def solution(self, x: Float[Array, "n"]) -> Float[Array, "m n"]:
+    def solution(self, x: Float[Numbers, "n"]) -> Float[Numbers, "m n"]:
         """y_i(x) for every client."""
         return (self.curvature * self.b + self.proximity * x) / (self.curvature + self.proximity)
 
-    def implicit(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
+    def implicit(self, x: Float[Numbers, "n"]) -> Float[Numbers, "m"]:
         """f2(x, y_i(x)) for every client."""
         return 0.5 * self.penalty * self.weight * jnp.sum((x - self.solution(x)) ** 2, axis=-1)
 
-    def implicit_gradient(self, x: Float[Array, "n"]) -> Float[Array, "m n"]:
+    def implicit_gradient(self, x: Float[Numbers, "n"]) -> Float[Numbers, "m n"]:
         """The gradient of x -> f2(x, y_i(x)); equal to that of its smoothed version, because it is quadratic."""
         s = self.curvature / (self.curvature + self.proximity)
         return self.penalty * self.weight[:, None] * s**2 * (x - self.b)
 
-    def gradient(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
+    def gradient(self, x: Float[Numbers, "n"]) -> Float[Numbers, "n"]:
         return (x - self.a) + jnp.mean(self.implicit_gradient(x), axis=0)
 
-    def optimum(self) -> Float[Array, "n"]:
+    def optimum(self) -> Float[Numbers, "n"]:
         """The x where `gradient` vanishes."""
         s = self.curvature / (self.curvature + self.proximity)
         pull = self.penalty * self.weight[:, None] * s**2

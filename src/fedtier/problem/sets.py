@@ -64,12 +64,13 @@ def ball(radius: float | None = None) -> ConstraintSet:
 def box(lower: PyTree, upper: PyTree) -> ConstraintSet:
     """lower <= y <= upper, each a number or a tree like the model. Infinite bounds are allowed."""
     low, high = jax.tree.leaves(lower), jax.tree.leaves(upper)
-    ordered = all(bool(np.all(np.asarray(a) <= np.asarray(b))) for a, b in zip(low, high, strict=False))
+    low, high = low * (len(high) if _is_number(lower) else 1), high * (len(low) if _is_number(upper) else 1)
+    ordered = len(low) == len(high) and all(bool(np.all(np.asarray(a) <= np.asarray(b))) for a, b in zip(low, high, strict=True))
     require(ordered, "box(lower, upper)", (lower, upper), "lower must not exceed upper", "swap them?")
 
     def bounds(y: PyTree) -> tuple[PyTree, PyTree]:
         def like(b: PyTree) -> PyTree:
-            return trees.map(lambda a: jnp.full_like(a, b), y) if np.ndim(b) == 0 and jax.tree.structure(b).num_leaves == 1 else b
+            return trees.map(lambda a: jnp.full_like(a, b), y) if _is_number(b) else b
 
         return like(lower), like(upper)
 
@@ -116,7 +117,8 @@ def l1_ball(radius: float) -> ConstraintSet:
 def half_space(normal: PyTree, offset: float) -> ConstraintSet:
     """<normal, y> <= offset, `normal` a tree like the model and not zero."""
     length = float(np.sqrt(sum(float(np.sum(np.square(np.asarray(a)))) for a in jax.tree.leaves(normal))))
-    require(length > 0, "normal", normal, "must not be zero", "a half-space needs a direction")
+    require(0 < length < np.inf, "normal", normal, "must be finite and not zero", "a half-space needs a direction")
+    require(bool(np.isfinite(offset)), "offset", offset, "must be finite", "everywhere() is no constraint")
 
     def contains(y: PyTree, x: PyTree, spec: Any, tolerance: float = TOLERANCE) -> Any:
         return trees.dot(normal, y) <= offset + tolerance * length * (1.0 + trees.norm(y))
@@ -146,3 +148,7 @@ def product(sets: PyTree) -> ConstraintSet:
 
     name = "product of " + ", ".join(member.name for member in members)
     return ConstraintSet(name, project, contains, moves=any(member.moves for member in members))
+
+
+def _is_number(bound: PyTree) -> bool:
+    return jax.tree_util.all_leaves([bound]) and np.ndim(bound) == 0

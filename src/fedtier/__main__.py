@@ -1,0 +1,5 @@
+"""`python -m fedtier` is the `fedtier` command."""
+
+from .cli import main
+
+main()

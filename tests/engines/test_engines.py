@@ -1,0 +1,148 @@
+"""The engines agree, recompile nothing, and hold memory flat."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedtier import keys
+from fedtier.engines import compiled, messages
+from fedtier.engines.battery import check_method, check_problem, method_claims
+from fedtier.federation import Plan, with_seat
+from fedtier.methods import METHODS, fedavg, zo_hfl
+from fedtier.methods.method import Method
+from fedtier.problem import Rows, ball, cross_entropy, softmax, supervised
+
+from ..methods.federations import bumpy_plan, digits
+
+MODEL = softmax(64, 10)
+PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3, Y=ball())
+
+
+def play(engine, federation, plan, rounds, seed=0):
+    state = engine.init(MODEL.init(None), federation)
+    return engine.advance(state, federation, plan, keys.root(seed), 0, rounds)
+
+
+def distance(found, wanted):
+    """Largest relative difference over the leaves."""
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
+    return max(float(np.linalg.norm(np.asarray(a) - np.asarray(b)) / max(np.linalg.norm(b), 1e-30)) for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_compiled_and_messages_give_the_same_models(name):
+    federation, plan = digits(radius=0.3), bumpy_plan(4)
+    method = METHODS[name].factory(PROBLEM)
+    fast, fast_info = play(compiled(method, capacity=4, cohort="map"), federation, plan, 4)
+    slow, slow_info = play(messages(method), federation, plan, 4)
+    assert distance(fast, slow) <= 1e-6
+    assert jax.tree.structure(fast_info) == jax.tree.structure(slow_info)
+
+
+@pytest.mark.parametrize("cohort", ["vmap", 2])
+def test_however_the_cohort_is_laid_out_the_models_are_the_same(cohort):
+    federation, plan = digits(radius=0.3), bumpy_plan(4)
+    method = fedavg(PROBLEM)
+    one, _ = play(compiled(method, capacity=4, cohort="map"), federation, plan, 4)
+    other, _ = play(compiled(method, capacity=4, cohort=cohort), federation, plan, 4)
+    assert distance(one, other) <= 1e-6
+
+
+def test_several_seeds_at_once_equal_each_seed_alone():
+    federations, plans = [digits(seed=s) for s in range(3)], [bumpy_plan(12, seed=s + 1) for s in range(3)]
+    method = zo_hfl(PROBLEM)
+    together = jax.tree.map(lambda *a: jnp.stack(a), *(f._replace(arrays=()) for f in federations))
+    together = together._replace(arrays=federations[0].arrays)
+    plan = Plan(*(np.stack(t) for t in zip(*plans, strict=True)))
+    engine = compiled(method, capacity=4, seeds=True)
+    x = jax.tree.map(lambda a: jnp.stack([a] * 3), MODEL.init(None))
+    state = engine.init(x, together)
+    key = jnp.stack([keys.root(s) for s in range(3)])
+    state, infos = engine.advance(state, together, plan, key, 0, 4)
+    assert infos.coupling.shape == (3, 4)
+    for s in range(3):
+        alone, _ = play(compiled(method, capacity=4), federations[s], plans[s], 4, seed=s)
+        assert distance(jax.tree.map(lambda a, s=s: a[s], state), alone) <= 1e-6
+
+
+def test_stretches_of_any_length_give_the_same_run_bit_for_bit():
+    federation, plan = digits(), bumpy_plan(7)
+    engine = compiled(zo_hfl(PROBLEM), capacity=7)
+    whole, _ = play(engine, federation, plan, 7)
+    state = engine.init(MODEL.init(None), federation)
+    for first, count in ((0, 2), (2, 4), (6, 1)):
+        state, _ = engine.advance(state, federation, plan, keys.root(0), first, count)
+    assert distance(state, whole) == 0.0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nothing_is_traced_again_when_h_grows_the_seed_changes_or_on_the_second_call(name):
+    method, traces = METHODS[name].factory(PROBLEM), []
+
+    def counted(*args):
+        traces.append(1)
+        return method.local(*args)
+
+    federation, plan = digits(), bumpy_plan(6)
+    engine = compiled(method._replace(local=counted), capacity=6)
+    play(engine, federation, plan, 6)
+    first = len(traces)
+    play(engine, federation, plan, 6)
+    play(engine, federation, plan._replace(steps=plan.steps * 7), 6, seed=3)
+    play(engine, digits(seed=9), bumpy_plan(6, seed=4), 5)
+    assert len(traces) == first
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_in_the_registry_passes_the_battery(name):
+    check_method(METHODS[name].factory)
+
+
+def broken_fedavg(problem, **changes):
+    return fedavg(problem)._replace(**changes)
+
+
+def test_the_battery_catches_what_it_is_there_for():
+    def order_matters(server, owns, ups, specs, round):
+        first = jax.tree.map(lambda a: a[0], ups.delta)
+        return server._replace(x=jax.tree.map(jnp.add, server.x, first)), ()
+
+    def forgets_arrived(server, owns, ups, specs, round):
+        mean = jax.tree.map(lambda a: jnp.mean(a, axis=0), ups.delta)
+        return server._replace(x=jax.tree.map(jnp.add, server.x, mean)), ()
+
+    def grows(server, owns, ups, specs, round):
+        return server._replace(x=jax.tree.map(lambda a: a.astype(jnp.float16), server.x)), ()
+
+    def broken(aggregate) -> set[str]:
+        def factory(problem) -> Method:
+            return fedavg(problem)._replace(aggregate=aggregate)
+
+        return {claim.claim for claim in method_claims(factory) if not claim.holds}
+
+    assert "the order of the cohort does not matter" in broken(order_matters)
+    assert "a lost reply is ignored, whatever it holds" in broken(forgets_arrived)
+    assert "states keep their shapes and types" in broken(grows)
+
+
+def test_the_battery_accepts_a_good_problem_and_names_what_a_bad_one_breaks():
+    rows = Rows(jnp.ones((5, 64)), jnp.zeros(5, jnp.int32))
+    check_problem(PROBLEM, MODEL.init(None), rows)
+    with pytest.raises(AssertionError, match="f2"):
+        check_problem(PROBLEM._replace(f2=lambda x, y, spec: jnp.nan * spec.weight), MODEL.init(None), rows)
+    with pytest.raises(AssertionError, match="twice"):
+        outward = PROBLEM.Y._replace(project=lambda y, x, spec: jax.tree.map(lambda a: 1.5 * a, y))
+        check_problem(PROBLEM._replace(Y=outward), MODEL.init(None), rows)
+
+
+def test_a_seat_gives_the_servers_rows_to_one_more_client():
+    federation = with_seat(digits())
+    plan = bumpy_plan(3)
+    seat = np.full((3, 1), 10, np.int32)
+    plan = Plan(*(np.hstack([a, b]) for a, b in zip(plan, (seat, seat * 0 + 2, seat > 0), strict=True)))
+    state, _ = play(compiled(fedavg(PROBLEM), capacity=3), federation, plan, 3)
+    without, _ = play(compiled(fedavg(PROBLEM), capacity=3), digits(), bumpy_plan(3), 3)
+    assert federation.clients == 11
+    assert float(federation.train.size[-1]) == float(federation.server.size)
+    assert distance(state.server, without.server) > 1e-3

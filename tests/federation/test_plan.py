@@ -1,0 +1,115 @@
+"""The plan: exact local steps, cohorts of the asked size, losses at the asked rates."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedtier.errors import FedtierError
+from fedtier.federation import growing_steps, make_plan
+
+
+def plan_of(seed: int = 0, **options):
+    return make_plan(np.random.default_rng(seed), **({"clients": 10, "rounds": 6} | options))
+
+
+@pytest.mark.parametrize("tau", [1, 3, 5, 20, 50, 101])
+def test_local_steps_are_exact_by_integer_arithmetic(tau):
+    """ceil(tau sqrt(k)) is the least j with j^2 >= tau^2 k."""
+    expected = [math.isqrt(tau * tau * k - 1) + 1 for k in range(1, 20_001)]
+    assert growing_steps(float(tau), 20_000).tolist() == expected
+
+
+def test_local_steps_are_exact_for_halves_too():
+    expected = [next(j for j in range(1, 10**6) if 4 * j * j >= 25 * k) for k in range(1, 401)]
+    assert growing_steps(2.5, 400).tolist() == expected
+
+
+def test_every_client_has_its_own_tau():
+    table = growing_steps(np.array([0.0, 1.0, 10.0]), 4)
+    assert table.tolist() == [[0, 1, 10], [0, 2, 15], [0, 2, 18], [0, 2, 20]]
+    plan = plan_of(clients=3, rounds=4, tau=np.array([0.0, 1.0, 10.0]))
+    np.testing.assert_array_equal(plan.steps, table)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    clients=st.integers(1, 30),
+    rounds=st.integers(0, 12),
+    participation=st.floats(0.01, 1.0),
+    seat=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_cohort_has_the_asked_size_and_no_client_twice(clients, rounds, participation, seat, seed):
+    plan = plan_of(seed, clients=clients, rounds=rounds, participation=participation, seat=seat, tau=2.0)
+    size = max(1, round(participation * clients)) + seat
+    assert plan.ids.shape == plan.steps.shape == plan.arrived.shape == (rounds, size)
+    assert (plan.rounds, plan.cohort) == (rounds, size)
+    asked = plan.ids[:, :-1] if seat else plan.ids
+    assert all(np.all(np.diff(row) > 0) and row.min() >= 0 and row.max() < clients for row in asked)
+    if seat:
+        assert np.all(plan.ids[:, -1] == clients)
+
+
+def test_all_clients_are_asked_equally_often():
+    plan = plan_of(clients=20, rounds=4000, participation=0.25)
+    counts = np.bincount(plan.ids.ravel(), minlength=20)
+    deviation = math.sqrt(4000 * 0.25 * 0.75)
+    assert np.abs(counts - 1000).max() < 4.5 * deviation
+
+
+@pytest.mark.parametrize(("stragglers", "dropouts"), [(0.0, 0.0), (0.3, 0.1), (1.0, 0.9)])
+def test_stragglers_and_dropouts_come_at_the_asked_rates(stragglers, dropouts):
+    plan = plan_of(clients=50, rounds=400, stragglers=stragglers, dropouts=dropouts, tau=1.0)
+    for rate, seen in ((stragglers, np.mean(plan.steps == 0)), (dropouts, np.mean(~plan.arrived))):
+        assert seen == pytest.approx(rate, abs=4.5 * math.sqrt(rate * (1 - rate) / 20_000) + 1e-12)
+
+
+def test_the_server_s_seat_is_never_late_and_never_lost():
+    plan = plan_of(clients=4, rounds=50, stragglers=1.0, dropouts=0.9, seat=True, tau=np.array([1.0, 2.0, 3.0, 4.0]))
+    assert plan.arrived[:, -1].all() and (plan.steps[:, :-1] == 0).all()
+    expected = [math.ceil(sum(math.isqrt(t * t * k - 1) + 1 for t in (1, 2, 3, 4)) / 4) for k in range(1, 51)]
+    assert plan.steps[:, -1].tolist() == expected
+
+
+def test_a_table_of_steps_replaces_tau():
+    by_round = plan_of(rounds=3, steps=np.array([4, 0, 9]))
+    assert by_round.steps.tolist() == [[4] * 10, [0] * 10, [9] * 10]
+    table = np.arange(30).reshape(3, 10)
+    plan = plan_of(rounds=3, steps=table, participation=0.4)
+    np.testing.assert_array_equal(plan.steps, np.take_along_axis(table, plan.ids, axis=1))
+
+
+def test_the_same_seed_gives_the_same_plan_and_another_seed_another():
+    options = {"participation": 0.5, "stragglers": 0.2, "dropouts": 0.2, "rounds": 20}
+    one, again, other = plan_of(1, **options), plan_of(1, **options), plan_of(2, **options)
+    assert all(np.array_equal(a, b) for a, b in zip(one, again, strict=True))
+    assert not np.array_equal(one.ids, other.ids)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"participation": 0.0}, "run.participation"),
+        ({"participation": 1.1}, "run.participation"),
+        ({"stragglers": -0.1}, "run.stragglers"),
+        ({"dropouts": 1.0}, "run.dropouts"),
+        ({"rounds": -1}, "run.rounds"),
+        ({"clients": 0}, "data.clients"),
+        ({"tau": -1.0}, "run.tau"),
+        ({"tau": float("nan")}, "run.tau"),
+        ({"tau": float("inf")}, "run.tau"),
+        ({"tau": 1e10}, "run.tau"),
+        ({"tau": np.ones(3)}, "run.tau"),
+        ({"steps": np.ones(5, int)}, "run.steps"),
+        ({"steps": -np.ones(6, int)}, "run.steps"),
+        ({"steps": np.full(6, 1.5)}, "run.steps"),
+        ({"steps": np.full(6, np.nan)}, "run.steps"),
+    ],
+)
+def test_impossible_plans_are_refused_by_name(options, name):
+    with pytest.raises(FedtierError) as caught:
+        plan_of(**options)
+    assert caught.value.name == name

@@ -1,0 +1,149 @@
+"""Windows on flat data: they tile a permutation of the rows, and a draw never leaves its own window."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedtier import keys
+from fedtier.errors import FedtierError
+from fedtier.federation import Federation, View, build, mean_over_rows, partition, sample, with_seat
+
+
+def federation_of(rows: int, clients: int, seed: int = 0, **shares) -> Federation:
+    arrays = {"id": np.arange(rows, dtype=np.int32), "x": np.arange(rows, dtype=np.float32)[:, None] * np.ones(2, np.float32)}
+    return build(arrays, partition.iid(clients, least=2), clients=clients, rng=np.random.default_rng(seed), **shares)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.integers(60, 200),
+    clients=st.integers(1, 6),
+    seed=st.integers(0, 2**32 - 1),
+    server=st.floats(0, 0.6),
+    test=st.floats(0, 0.4),
+    held=st.floats(0, 0.99),
+)
+def test_the_windows_tile_a_permutation_of_the_rows_in_the_asked_shares(rows, clients, seed, server, test, held):
+    f = federation_of(rows, clients, seed, server_share=server, test_share=test, client_test_share=held)
+    assert sorted(np.asarray(f.index).tolist()) == list(range(rows))
+    windows = [f.test, f.server]
+    for i in range(clients):
+        windows += [jax.tree.map(lambda a, i=i: a[i], f.train), jax.tree.map(lambda a, i=i: a[i], f.held)]
+    position = 0
+    for window in windows:
+        assert int(window.start) == position and int(window.size) >= 0
+        position += int(window.size)
+    assert position == rows
+    assert int(f.test.size) == round(rows * test)
+    assert int(f.server.size) == round((rows - int(f.test.size)) * server)
+    sizes = np.asarray(f.train.size) + np.asarray(f.held.size)
+    assert np.asarray(f.train.size).min() >= 1
+    assert np.all(np.asarray(f.held.size) == np.minimum(np.round(sizes * held), sizes - 1))
+    assert f.clients == clients
+
+
+def test_weights_are_shares_of_the_training_rows_with_mean_1():
+    owner = np.repeat([0, 1, 2], [10, 20, 70])
+    f = build(np.zeros((100, 1), np.float32), partition.natural(owner), clients=3, rng=np.random.default_rng(0),
+              server_share=0.0, test_share=0.0)  # fmt: skip
+    np.testing.assert_allclose(f.spec.weight, [0.3, 0.6, 2.1], rtol=1e-6)
+    assert np.isinf(f.spec.radius).all() and (np.asarray(f.spec.step_scale) == 1).all()
+
+
+def test_natural_owners_keep_their_rows():
+    owner = np.tile([0, 1, 2], 20)
+    f = build({"owner": owner}, partition.natural(owner), clients=3, rng=np.random.default_rng(0), client_test_share=0.3)
+    for window in (f.train, f.held):
+        for i in range(3):
+            rows = f.index[int(window.start[i]) : int(window.start[i] + window.size[i])]
+            assert set(owner[np.asarray(rows)].tolist()) == {i}
+
+
+def test_the_seat_is_one_more_client_with_the_rows_of_the_server():
+    owner = np.repeat([0, 1], [30, 70])
+    f = build(np.zeros((200, 1), np.float32), lambda rng, rows: owner[: len(rows)], clients=2, rng=np.random.default_rng(0),
+              server_share=0.5, test_share=0.0)  # fmt: skip
+    seated = with_seat(f)
+    assert seated.clients == 3
+    assert int(seated.train.start[2]) == int(f.server.start) and int(seated.train.size[2]) == 100
+    assert int(seated.held.size[2]) == 0
+    np.testing.assert_allclose(seated.spec.weight, [0.6, 1.4, 2.0], rtol=1e-6)  # 30, 70 and 100 rows over a mean of 50
+    assert np.isinf(seated.spec.radius[2]) and seated.spec.step_scale[2] == 1
+    np.testing.assert_array_equal(seated.index, f.index)
+
+
+def test_a_draw_sees_only_its_own_window_and_sees_it_uniformly():
+    f = federation_of(200, 5, server_share=0.3, test_share=0.1)
+    window = jax.tree.map(lambda a: a[2], f.train)
+    batch = sample(f.view(window), keys.root(7), 20_000)
+    own = np.asarray(f.index)[int(window.start) : int(window.start) + int(window.size)]
+    counts = np.bincount(np.asarray(batch["id"]), minlength=200)
+    assert counts[own].sum() == 20_000
+    assert stats.chisquare(counts[own]).pvalue > 1e-3
+    np.testing.assert_array_equal(batch["x"][:, 0], np.asarray(batch["id"], np.float32))  # leaves stay row by row
+
+
+def test_different_clients_draw_under_vmap_from_different_windows():
+    f = federation_of(100, 4)
+    draw = jax.vmap(lambda window, key: sample(f.view(window), key, 50)["id"])
+    ids = draw(f.train, jax.vmap(lambda i: keys.at(keys.root(0), i))(jnp.arange(4)))
+    seen = [set(np.asarray(row).tolist()) for row in ids]
+    assert all(not (seen[i] & seen[j]) for i in range(4) for j in range(i))
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 30])
+def test_the_mean_over_a_window_is_numpy_s_mean_and_nan_when_it_is_empty(size):
+    rng = np.random.default_rng(0)
+    values, index, start = rng.standard_normal(40).astype(np.float32), rng.permutation(40), 10
+    view = View(jnp.asarray(values), jnp.asarray(index), jnp.asarray(start), jnp.asarray(size))
+    mean = jax.jit(lambda view: mean_over_rows(lambda rows: rows**2, view, block=8))(view)
+    own = values[index[start : start + size]]
+    np.testing.assert_allclose(mean, np.mean(own.astype(float) ** 2) if size else np.nan, rtol=1e-5)
+
+
+def test_what_lies_outside_the_window_does_not_count_even_when_it_is_nan():
+    values = jnp.array([jnp.nan, 1.0, 3.0, jnp.nan])
+    view = View(values, jnp.arange(4), jnp.asarray(1), jnp.asarray(2))
+    assert mean_over_rows(lambda rows: rows, view, block=2) == 2
+
+
+class OwnSpec(NamedTuple):
+    weight: np.ndarray
+    step_scale: np.ndarray
+    matrix: np.ndarray
+
+
+def test_a_spec_of_one_s_own_is_kept_leaf_by_leaf():
+    spec = OwnSpec(np.ones(2), np.ones(2), np.arange(8).reshape(2, 2, 2))
+    f = federation_of(50, 2, spec=spec)
+    np.testing.assert_array_equal(f.spec.matrix, spec.matrix)
+    assert with_seat(f).spec.matrix.shape == (3, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"arrays": {"a": np.zeros(30), "b": np.zeros(31)}}, "same number of rows"),
+        ({"arrays": {"a": np.r_[np.zeros(17), np.nan, np.zeros(12)]}}, "row 17"),
+        ({"arrays": {"a": np.r_[np.zeros(29), -np.inf]}}, "row 29"),
+        ({"arrays": {}}, "same number of rows"),
+        ({"test_share": 1.0}, "test_share"),
+        ({"server_share": -0.1}, "server_share"),
+        ({"client_test_share": float("nan")}, "client_test_share"),
+        ({"spec": OwnSpec(np.ones(3), np.ones(2), np.ones(2))}, "2 clients"),
+        ({"spec": {"weight": np.ones(2)}}, "must have a field"),
+        ({"assign": lambda rng, rows: np.zeros(len(rows), int)}, "client 1 has no rows"),
+        ({"assign": lambda rng, rows: np.full(len(rows), 2)}, "from 0 to 1"),
+        ({"assign": lambda rng, rows: np.zeros(3, int)}, "rows"),
+    ],
+)
+def test_impossible_federations_are_refused(change, words):
+    asked = {"arrays": np.zeros((30, 1)), "assign": partition.iid(2), "clients": 2, "rng": np.random.default_rng(0)} | change
+    with pytest.raises(FedtierError, match=words):
+        build(asked.pop("arrays"), asked.pop("assign"), **asked)

@@ -1,0 +1,98 @@
+"""Models: shapes, starts, and parameters that are arrays and nothing else."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedtier import keys
+from fedtier.errors import FedtierError
+from fedtier.problem import Model, Rows, cnn, cross_entropy, from_equinox, mlp, softmax, supervised
+
+KEY = keys.root(0)
+MODELS = {
+    "softmax": softmax(12, 3),
+    "mlp": mlp(12, 3, hidden=5, depth=2),
+    "cnn": cnn(3, shape=(1, 4, 6)),
+}
+PARAMETERS = {name: jax.jit(model.init)(KEY) for name, model in MODELS.items()}
+FEATURES = {"softmax": 12, "mlp": 12, "cnn": 24}
+COUNTS = {
+    "softmax": 12 * 3,
+    "mlp": (12 * 5 + 5) + (5 * 5 + 5) + (5 * 3 + 3),
+    "cnn": (25 * 32 + 32) + (32 * 25 * 64 + 64) + (64 * 1 * 1 * 128 + 128) + (128 * 3 + 3),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_batch_of_flat_inputs_gives_a_row_of_logits_each(name):
+    model, inputs = MODELS[name], jnp.ones((7, FEATURES[name]))
+    logits = model.apply(PARAMETERS[name], inputs)
+    assert logits.shape == (7, 3) and bool(jnp.all(jnp.isfinite(logits)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_are_float_arrays_of_the_known_number(name):
+    leaves = jax.tree.leaves(PARAMETERS[name])
+    assert all(isinstance(leaf, jax.Array) and leaf.dtype == jnp.float32 for leaf in leaves)
+    assert sum(leaf.size for leaf in leaves) == COUNTS[name]
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_the_key_decides_the_first_parameters(name):
+    init = jax.jit(MODELS[name].init)
+    one, again, other = init(KEY), init(KEY), init(keys.root(1))
+    assert eqx.tree_equal(one, again) and not eqx.tree_equal(one, other)
+
+
+def test_softmax_starts_at_zero_where_every_class_is_equally_likely():
+    model = softmax(12, 3)
+    x = model.init(KEY)
+    np.testing.assert_array_equal(x.weight, np.zeros((3, 12)))
+    rows = Rows(jnp.ones((4, 12)), jnp.array([0, 1, 2, 0]))
+    assert cross_entropy(model)(x, rows) == pytest.approx(np.log(3), rel=1e-6)
+
+
+def test_softmax_and_its_loss_match_numpy():
+    rng = np.random.default_rng(0)
+    weight, inputs, labels = rng.standard_normal((3, 12)), rng.standard_normal((5, 12)), np.array([0, 2, 1, 1, 0])
+    logits = inputs @ weight.T
+    expected = np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(5), labels])
+    model = softmax(12, 3)
+    x = type(model.init(KEY))(jnp.asarray(weight, jnp.float32))
+    loss = cross_entropy(model)
+    rows = Rows(jnp.asarray(inputs, jnp.float32), jnp.asarray(labels))
+    assert loss(x, rows) == pytest.approx(expected, rel=1e-5)
+    y = type(x)(x.weight + 2.0)
+    h = supervised(loss, proximity=0.5).h
+    assert h(x, y, rows, ()) == pytest.approx(float(loss(y, rows)) + 0.5 * 0.5 * 36 * 4, rel=1e-5)
+
+
+def test_the_cnn_takes_images_and_flat_rows_alike():
+    model = MODELS["cnn"]
+    x, images = PARAMETERS["cnn"], jax.random.normal(KEY, (7, 1, 4, 6))
+    np.testing.assert_array_equal(model.apply(x, images), model.apply(x, images.reshape(7, -1)))
+
+
+def test_any_equinox_module_is_a_model():
+    model = from_equinox("linear", lambda key: eqx.nn.Linear(4, 2, key=key))
+    x = model.init(KEY)
+    inputs = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_allclose(model.apply(x, inputs), inputs @ np.asarray(x.weight).T + np.asarray(x.bias), rtol=1e-5)
+
+
+def test_a_pair_of_functions_is_a_model():
+    model = Model("mine", init=lambda key: {"w": jnp.ones((2, 3))}, apply=lambda x, inputs: inputs @ x["w"].T)
+    rows = Rows(jnp.ones((4, 3)), jnp.zeros(4, jnp.int32))
+    assert cross_entropy(model)(model.init(KEY), rows) == pytest.approx(np.log(2), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: softmax(0, 3), lambda: softmax(4, 1), lambda: mlp(4, 2, hidden=0), lambda: mlp(4, 2, depth=0), lambda: cnn(1)]
+    + [lambda: cnn(3, shape=(3, 2, 32)), lambda: cnn(3, shape=(0, 32, 32))],
+)
+def test_impossible_models_are_refused(make):
+    with pytest.raises(FedtierError):
+        make()
