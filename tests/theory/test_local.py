@@ -60,6 +60,24 @@ def test_a_step_that_shrinks_too_soon_decays_with_the_power_2_c_mu():
     assert local.decay_exponent(2.0, 1.0) == 1.0
 
 
+@pytest.mark.parametrize("a", [0.5, 0.75])
+def test_slower_shrinking_steps_decay_with_their_own_power(a):
+    # The noise balances the contraction at e = a_t sigma^2/(2 mu): here 0.5/t^a * 1/2.
+    e = local.recursion(lambda t: 0.5 / (t + 1.0) ** a, LocalProblem(1.0, 1.0, 1.0, 1.0), 100_000)
+    slope = np.log(e[100_000] / e[10_000]) / np.log(10)
+    assert slope == pytest.approx(-local.decay_exponent(0.5, 1.0, a), abs=0.02)
+    assert e[-1] == pytest.approx(0.5 * 100_000**-a / 2, rel=0.1)
+
+
+def test_constant_and_summable_steps_do_not_arrive():
+    client = LocalProblem(1.0, 1.0, 1.0, 1.0)
+    assert local.recursion(constant(0.1), client, 2000)[-1] == pytest.approx(
+        0.1 / (2 - 0.1), rel=1e-4
+    )  # a sigma^2/(mu (2 - a mu))
+    assert local.recursion(lambda t: 0.5 / (t + 1.0) ** 2, client, 2000)[-1] > 0.1
+    assert local.decay_exponent(0.1, 1.0, 0.0) == local.decay_exponent(0.5, 1.0, 2.0) == 0.0
+
+
 def test_step_sizes_outside_the_guarantee_are_refused_with_the_reason():
     client = LocalProblem(1.0, 9.0, 1.0, 1.0)
     with pytest.raises(FedtierError, match=r"offset = 1.0: must be at least c \(mu \+ L\)/2 = 5"):

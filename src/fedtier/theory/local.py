@@ -105,14 +105,18 @@ def guaranteed(mu: float, L: float) -> tuple[float, float]:
     return 1 / mu, max(2.0, (1 + L / mu) / 2)
 
 
-def decay_exponent(c: float, mu: float) -> float:
-    """e_H falls like H^-p under a_t = c/(t + Gamma): p = min(1, 2 c mu) (with a log H at 2 c mu = 1).
+def decay_exponent(c: float, mu: float, a: float = 1.0) -> float:
+    """k such that e_H falls like H^-k under a_t ~ c/t^a: min(1, 2 c mu) at a = 1, a below, 0 above and at 0.
 
-    Below c = 1/(2 mu) the steps shrink before they arrive: this is the usual reason why a client does not converge.
+    At a = 1 and below c = 1/(2 mu) the steps shrink before they arrive: the usual reason why a client does not converge. Above
+    a = 1 they stop on the way, and a constant step has a floor of noise.
     """
     positive("c", c)
     positive("mu", mu)
-    return min(1.0, 2 * c * mu)
+    not_negative("a", a)
+    if a == 1:
+        return min(1.0, 2 * c * mu)
+    return a if a < 1 else 0.0
 
 
 def steps_for(schedule: Callable[[Any], Any], client: LocalProblem, error: float, most: int) -> float:

@@ -137,18 +137,20 @@ def _local_limits(s: Setting, client: ClientConstants, i: int) -> list[Line]:
     shape = theorem2.client_shape(s.options["client_lr"])
     c, offset = local.guaranteed(mu, L)
     lines = []
-    if shape.known and shape.exponent == 1:
-        rate = local.decay_exponent(shape.scale * scale, mu)
-        fast = "1/H" if rate == 1 else f"only H^-{rate:.3g}: c mu_h = {shape.scale * scale * mu:.3g} is not above 1/2"
-        lines.append(Line("c mu_h", derived(shape.scale * scale * mu, "(13)", client.mu_h), f"local error falls like {fast}"))
-        overshoot = shape.scale * scale * (mu + L) / 2 / shape.offset
-        lines.append(
+    if shape.known:
+        size = shape.scale * scale
+        rate = local.decay_exponent(size, mu, shape.exponent)
+        fast = "1/H" if rate == 1 else f"only H^-{rate:.3g}"
+        why = f": c mu_h = {size * mu:.3g} is not above 1/2" if shape.exponent == 1 and rate < 1 else ""
+        overshoot = size * (mu + L) / 2 / shape.offset  # the first step is c/offset for every shape
+        lines += [
+            Line("c mu_h", derived(size * mu, "(13)", client.mu_h), f"local error falls like {fast}{why}"),
             Line(
                 "first local step",
                 derived(overshoot, "(13)", client.L_h),
                 f"over its limit 2/(mu_h + L_h): {_times(overshoot)}",
-            )
-        )
+            ),
+        ]
     if np.isfinite(client.start.value):
         H = [int(np.ceil(s.tau[i] * sqrt(r + 1))) for r in (0, max(0, s.rounds - 1))]
         lr = client_schedule(s.options["client_lr"])
@@ -215,8 +217,8 @@ def _theorem_2(experiment: Experiment, s: Setting) -> Verdict:
     server, client = theorem2.server_shape(s.options["server_lr"]), theorem2.client_shape(s.options["client_lr"])
     mu = min(c.mu_h.value for c in s.constants.clients)
     scale = float(s.step_scale.min())
-    decays = client.known and client.exponent == 1 and mu > 0 and experiment.config.run.stragglers == 0
-    exponent = local.decay_exponent(client.scale * scale, mu) if decays else 0.0
+    decays = client.known and mu > 0 and experiment.config.run.stragglers == 0
+    exponent = local.decay_exponent(client.scale * scale, mu, client.exponent) if decays else 0.0
     verdict = theorem2.decide(server, 0.5 if s.tau.min() > 0 else 0.0, exponent)
     if client.known or verdict.errors_summable.holds is None:
         return verdict
