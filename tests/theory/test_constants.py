@@ -76,6 +76,39 @@ def test_more_features_than_rows_give_the_same_largest_eigenvalue():
     assert constants.softmax_smoothness(rows).value == pytest.approx(np.linalg.norm(rows, 2) ** 2 / 4 / 2)
 
 
+def test_a_large_matrix_gets_a_bound_that_is_not_below_the_eigenvalue(monkeypatch):
+    rows = np.random.default_rng(3).normal(size=(40, 9)) + 2.0
+    exact_value = constants.softmax_smoothness(rows).value
+    monkeypatch.setattr(constants, "LARGE", 5)
+    assert exact_value <= constants.softmax_smoothness(rows).value <= 1.1 * exact_value
+
+
+def test_no_softmax_client_moves_faster_or_farther_than_its_constants():
+    rng = np.random.default_rng(5)
+    a, labels, mu = rng.normal(size=(30, 2)), rng.integers(0, 3, 30), 0.3
+    L, reach = constants.softmax_smoothness(a).value, constants.softmax_slope(a).value / mu
+    client = constants.softmax_client(
+        "everywhere", a, mu, constants.quadratic_coupling(1.0, 1.0, reach), batch=1, radius=float("inf")
+    )
+    assert client.motion.difference.value == pytest.approx(L / (L + mu))
+
+    def solutions(x):  # [K, 3, 2], by gradient descent
+        y = x.copy()
+        for _ in range(600):
+            logits = np.einsum("kcd,nd->knc", y, a)
+            p = np.exp(logits - logits.max(axis=2, keepdims=True))
+            p /= p.sum(axis=2, keepdims=True)
+            p[:, np.arange(30), labels] -= 1
+            y -= (np.einsum("knc,nd->kcd", p, a) / 30 + mu * (y - x)) / (L + mu)
+        return y
+
+    x, d = 3 * rng.normal(size=(2, 100, 3, 2))
+    d *= 1e-3 / np.linalg.norm(d, axis=(1, 2), keepdims=True)
+    before, after = x - solutions(x), x + d - solutions(x + d)
+    assert np.max(np.linalg.norm(before, axis=(1, 2))) <= client.start.value
+    assert np.max(np.linalg.norm(after - before, axis=(1, 2))) / 1e-3 <= client.motion.difference.value
+
+
 def test_the_softmax_solution_lies_in_the_ball_that_the_data_give():
     # mu |y - x| = |grad loss(y)| <= sqrt(2) mean |a|: with rows of length 2 and mu = 4, within sqrt(2) * 2/4.
     rows = np.array([[2.0, 0.0], [0.0, 2.0]])

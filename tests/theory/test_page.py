@@ -192,6 +192,7 @@ def test_the_command_prints_one_json_object(monkeypatch, capsys):
         "words": printed["constants"]["L1"]["words"],
     }
     assert printed["theorem_2"]["holds"] is False
+    assert printed["title"].startswith("zo_hfl on quadratic: n = 16 parameters, m = 3 clients, S = 2 a round")
     assert {"assumptions", "limits", "promises", "advice"} <= printed.keys()
 
 

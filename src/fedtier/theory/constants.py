@@ -18,6 +18,8 @@ from .lipschitz import Kind, Motion, implicit_lipschitz, motion, proximal_motion
 from .local import LocalProblem
 from .numbers import Number, absent, bound, derived, exact
 
+LARGE = 1000  # rows of a matrix whose eigenvalue is bounded instead of computed
+
 
 class ClientConstants(NamedTuple):
     mu_h: Number
@@ -120,7 +122,7 @@ def softmax_smoothness(rows: Any) -> Number:
     """The Lipschitz constant of the gradient of softmax regression's cross entropy: lambda_max(mean a a^T)/2, equation (26).
 
     At most max |a|^2/2. Attained where two classes share all probability in every row, so it is a bound, and not a loose one.
-    Costs the largest eigenvalue of a matrix of min(features, rows) squared.
+    Costs the largest eigenvalue of a matrix of min(features, rows) squared; above LARGE, lambda_max(G)^4 <= trace(G^4) instead.
     """
     a = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
     gram = a.T @ a if a.shape[1] <= a.shape[0] else a @ a.T
@@ -130,6 +132,8 @@ def softmax_smoothness(rows: Any) -> Number:
 def _largest_eigenvalue(matrix: np.ndarray) -> float:
     from scipy.linalg import eigh  # scipy comes with jax
 
+    if len(matrix) > LARGE:
+        return float(np.sqrt(np.linalg.norm(matrix @ matrix)))  # the Frobenius norm of G^2 is sqrt(trace(G^4))
     last = len(matrix) - 1
     return max(0.0, float(eigh(matrix, eigvals_only=True, subset_by_index=(last, last))[0]))
 

@@ -34,6 +34,7 @@ class Advice(NamedTuple):
 
 
 class Page(NamedTuple):
+    title: str
     setting: Setting
     assumptions: list[Assumption]
     constants: list[Line]
@@ -52,6 +53,7 @@ def page(experiment: Experiment, epsilon: float = 0.1) -> Page:
     if land is not None and setting.rounds > 0:
         promises = _promises(setting, land, epsilon, experiment.config.run.stragglers)
     return Page(
+        _title(experiment, setting),
         setting,
         assumptions(experiment, setting),
         _constants(setting),
@@ -59,6 +61,16 @@ def page(experiment: Experiment, epsilon: float = 0.1) -> Page:
         promises,
         _theorem_2(experiment, setting),
         _advice(setting, land),
+    )
+
+
+def _title(experiment: Experiment, s: Setting) -> str:
+    config, m = experiment.config, experiment.clients
+    cohort = max(1, round(config.run.participation * m))
+    model = "" if experiment.dataset.name == "quadratic" else f" with {config.model.name}"
+    return (
+        f"{config.method.name} on {config.data.name}{model}: n = {s.constants.n} parameters, m = {m} clients, "
+        f"S = {cohort} a round, eta = {s.eta:g}, R = {s.rounds} rounds"
     )
 
 

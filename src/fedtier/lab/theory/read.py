@@ -72,10 +72,10 @@ def read(experiment: Experiment) -> Setting:
 
 
 def _rows(experiment: Experiment, federation: Any, client: int | None) -> Any:
-    """The rows that a client (or the server) learns from, as the model sees them: float64 [N_i, d], and their indices."""
+    """The rows that a client (or the server) learns from, as the model sees them: float32 [N_i, d], and their indices."""
     window = federation.server if client is None else trees.take(federation.train, client)
     index = np.asarray(federation.index)[int(window.start) : int(window.start + window.size)]
-    return experiment.dataset.model_inputs(index).reshape(len(index), -1).astype(np.float64), index
+    return experiment.dataset.model_inputs(index).reshape(len(index), -1), index
 
 
 def _clients(
@@ -94,7 +94,9 @@ def _clients(
     if experiment.dataset.name == "quadratic":
         q = np.asarray(federation.spec.curvature, np.float64)
         return tuple(
-            known.quadratic_client(kind, q[i], mu, couplings[i], variance=rows[i][0].var(axis=0), batch=batch, start=starts[i])
+            known.quadratic_client(
+                kind, q[i], mu, couplings[i], variance=rows[i][0].var(axis=0, dtype=np.float64), batch=batch, start=starts[i]
+            )
             for i in range(m)
         )
     if experiment.config.model.name == "softmax":
@@ -113,8 +115,8 @@ def _server(experiment: Experiment, served: Any, options: dict[str, Any]) -> tup
     inputs, index = served
     batch, x = options["server_batch"], trees.take(experiment.x, 0)
     if experiment.dataset.name == "quadratic":
-        spread = float(inputs.var(axis=0).sum())
-        way = 0.5 * float(np.sum((np.asarray(x, np.float64) - inputs.mean(axis=0)) ** 2))
+        spread = float(inputs.var(axis=0, dtype=np.float64).sum())
+        way = 0.5 * float(np.sum((np.asarray(x, np.float64) - inputs.mean(axis=0, dtype=np.float64)) ** 2))
         return exact(1.0, "(27)"), exact((spread / batch) ** 0.5, "(27)"), way
     f1 = float(experiment.problem.f1(x, _batch(experiment, index)))  # cross entropy is never below 0
     if experiment.config.model.name == "softmax":
@@ -140,7 +142,7 @@ def _mending_radius(experiment: Experiment, federation: Any, rows: list[Any]) ->
     """The ball that makes the quadratic coupling Lipschitz: for softmax one that no solution leaves, else the way from x_0."""
     mu, x = experiment.config.method.proximity, trees.take(experiment.x, 0)
     if experiment.dataset.name == "quadratic":
-        b = np.stack([inputs.mean(axis=0) for inputs, _ in rows])
+        b = np.stack([inputs.mean(axis=0, dtype=np.float64) for inputs, _ in rows])
         q = np.asarray(federation.spec.curvature, np.float64)[: len(b)]
         return max(float(np.max(np.linalg.norm(q / (q + mu) * (np.asarray(x, np.float64) - b), axis=1))), 1e-6)
     if experiment.config.model.name == "softmax" and mu > 0:

@@ -20,6 +20,7 @@ def page_object(page: Page) -> dict[str, Any]:
         return {line.name: {**_finite(line.number._asdict()), "words": line.words} for line in part}
 
     return {
+        "title": page.title,
         "assumptions": [a._asdict() for a in page.assumptions],
         "constants": lines(page.constants),
         "limits": lines(page.limits),
@@ -37,7 +38,7 @@ def page_parts(page: Page) -> list[Part]:
     second = _table("Theorem 2: |grad F(x_r)| -> 0 almost surely, equation (24)", "condition", "holds", "why")
     for c in page.theorem_2:
         second.add_row(c.statement, verdict(c.holds), c.why)
-    parts: list[Part] = [assumptions, _lines("Constants", page.constants), _lines("Limits", page.limits)]
+    parts: list[Part] = [page.title, assumptions, _lines("Constants", page.constants), _lines("Limits", page.limits)]
     if page.promises:
         parts.append(_lines("Theorem 1: what is promised", page.promises))
     parts.append(second)
