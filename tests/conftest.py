@@ -1,4 +1,4 @@
-"""Every annotation of the package is checked at run time in tests: shapes by jaxtyping, types by beartype (an int is a fine float)."""
+"""Every annotation of the package is checked at run time in tests: shapes by jaxtyping, types by beartype."""
 
 import os
 
@@ -6,4 +6,5 @@ os.environ.setdefault("FEDTIER_CACHE", "")  # commands started by tests compile 
 
 from jaxtyping import install_import_hook
 
+# An int is a fine float, as in the language itself.
 install_import_hook("fedtier", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))").__enter__()

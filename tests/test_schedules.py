@@ -31,8 +31,10 @@ def test_a_number_takes_the_place_s_own_shape_and_a_text_names_its_shape():
 
 @pytest.mark.parametrize(
     "value",
-    [-1.0, 0.0, float("nan"), float("inf"), True, "constant", "constant()", "constant(-1)", "constant(nan)", "constant(1, 2)"]
-    + ["power(1)", "constant(__import__('os'))", "", "inverse(1, 0)"],
+    [
+        *(-1.0, 0.0, float("nan"), float("inf"), True, "", "constant", "constant()", "constant(-1)", "constant(nan)"),
+        *("constant(1, 2)", "constant(__import__('os'))", "power(1)", "inverse(1, 0)"),
+    ],
 )
 def test_what_stands_for_no_step_size_is_refused_under_its_own_name(value):
     with pytest.raises(FedtierError) as caught:

@@ -58,7 +58,7 @@ def share(name: str, value: float, hint: str = "", *, zero: bool = True, one: bo
 
 
 def whole(name: str, value: Any, least: int = 1, hint: str = "") -> None:
-    ok = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least
+    ok = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
     require(ok, name, value, f"must be a whole number of at least {least}", hint)
 
 

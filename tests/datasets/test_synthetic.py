@@ -10,7 +10,7 @@ import pytest
 
 from fedtier.errors import FedtierError
 from fedtier.federation.datasets import curvatures, load
-from fedtier.problem.quadratic import ClosedForm, QuadraticSpec, two_level_quadratic
+from fedtier.problem.closed_forms import ClosedForm, QuadraticSpec, two_level_quadratic
 
 
 def test_the_same_seed_gives_the_same_rows_and_another_seed_others():

@@ -24,7 +24,9 @@ class Message(NamedTuple):
 
 
 DTYPES = [np.float32, np.float64, np.float16, np.int8, np.int32, np.int64, np.uint8, np.uint32, np.bool_]
-leaves = st.sampled_from(DTYPES).flatmap(lambda dtype: arrays(dtype, array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)))
+leaves = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: arrays(dtype, array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
+)
 words = st.text("abcdefgh_", min_size=1, max_size=6)
 messages = st.recursive(
     leaves,
@@ -93,7 +95,9 @@ LIKE = Message({"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros
         Message({"w": np.zeros((3, 2), np.float32), "b": np.zeros(3, np.int32)}, np.float32(0)),  # another shape
         Message({"w": np.zeros((2, 3), np.int32), "b": np.zeros(3, np.int32)}, np.float32(0)),  # another type
         Message({"w": np.zeros((2, 3), np.float32)}, np.float32(0)),  # one missing
-        Message({"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.int32), "c": np.ones(1)}, np.float32(0)),  # one too many
+        Message(
+            {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.int32), "c": np.ones(1)}, np.float32(0)
+        ),  # one too many
         Message({"w": np.zeros((2000, 3), np.float32), "b": np.zeros(3, np.int32)}, np.float32(0)),  # far too large
         (),
     ],

@@ -12,7 +12,7 @@ from fedtier.federation import partition
 
 KINDS = {
     "iid": lambda labels, clients, alpha: partition.iid(clients),
-    "dirichlet": lambda labels, clients, alpha: partition.dirichlet(labels, clients, alpha),
+    "dirichlet": partition.dirichlet,
     "classes": lambda labels, clients, alpha: partition.classes(labels, clients, 2),
     "quantity": lambda labels, clients, alpha: partition.quantity(clients, alpha),
 }

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from fedtier.federation import build, make_plan, partition
 from fedtier.problem import Rows, Spec
-from fedtier.problem.quadratic import ClosedForm, QuadraticSpec
+from fedtier.problem.closed_forms import ClosedForm, QuadraticSpec
 
 
 def digits(clients=10, radius=None, seed=0, dtype=np.float32, limit=600):

@@ -25,7 +25,8 @@ def direction(key, shape):
 
 
 def rows(federation, start, size, key, batch):
-    drawn = np.asarray(jax.random.randint(key, (batch,), 0, int(size)))
+    bits = np.asarray(jax.random.bits(key, (batch,), np.uint32)).astype(np.uint64)
+    drawn = (bits * np.uint64(size) >> np.uint64(32)).astype(int)
     index = np.asarray(federation.index)[int(start) + drawn]
     return np.asarray(federation.arrays.inputs)[index], np.asarray(federation.arrays.labels)[index]
 
@@ -41,8 +42,7 @@ def zo_hfl(federation, plan, x, root, *, penalty, proximity, smoothing, gamma, c
     n = x.size
     for r in range(plan.ids.shape[0]):
         estimates = []
-        for i, steps, arrived in zip(plan.ids[r], plan.steps[r], plan.arrived[r], strict=True):
-            i = int(i)
+        for i, steps, arrived in zip(plan.ids[r].tolist(), plan.steps[r], plan.arrived[r], strict=True):
             key = keys.at(root, r, i + 1)
             v = direction(keys.at(key, Tag.DIRECTION), x.shape)
             weight, radius = float(federation.spec.weight[i]), float(federation.spec.radius[i])

@@ -10,7 +10,7 @@ from fedtier.methods import fedavg, fedprox, local_only, scaffold, server_only, 
 from fedtier.methods.smoothing import estimate, sphere
 from fedtier.methods.solvers import lower_level
 from fedtier.problem import ball, cross_entropy, everywhere, softmax, supervised
-from fedtier.problem.quadratic import two_level_quadratic
+from fedtier.problem.closed_forms import two_level_quadratic
 
 from . import reference
 from .federations import bumpy_plan, digits, quadratic
@@ -174,7 +174,9 @@ def test_scaffolds_control_is_the_mean_gradient_along_the_path_with_decaying_ste
         y, total, path = np.zeros((10, 64)), 0.0, np.zeros((10, 64))
         draws = keys.at(keys.root(0), 0, i + 1, keys.Tag.SOLVE)
         for t in range(4):
-            inputs, labels = reference.rows(federation, federation.train.start[i], federation.train.size[i], keys.at(draws, t), 8)
+            inputs, labels = reference.rows(
+                federation, federation.train.start[i], federation.train.size[i], keys.at(draws, t), 8
+            )
             g = reference.softmax_gradient(y, inputs.astype(np.float64), labels)
             step = 0.1 / (t + 1)
             y, total, path = y - step * g, total + step, path + step * g

@@ -58,7 +58,9 @@ def test_a_coupling_on_a_part_does_not_see_the_rest():
     np.testing.assert_array_equal(jax.grad(f2, argnums=1)(X, Y, Weighted(1.0))["body"], [[0.0]])
 
 
-@pytest.mark.parametrize("make", [lambda: quadratic(-1.0), lambda: quadratic(float("inf")), lambda: huber(1.0, 0.0), lambda: huber(-1.0, 1.0)])
+@pytest.mark.parametrize(
+    "make", [lambda: quadratic(-1.0), lambda: quadratic(float("inf")), lambda: huber(1.0, 0.0), lambda: huber(-1.0, 1.0)]
+)
 def test_impossible_couplings_are_refused(make):
     with pytest.raises(FedtierError):
         make()

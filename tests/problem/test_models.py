@@ -90,8 +90,15 @@ def test_a_pair_of_functions_is_a_model():
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: softmax(0, 3), lambda: softmax(4, 1), lambda: mlp(4, 2, hidden=0), lambda: mlp(4, 2, depth=0), lambda: cnn(1)]
-    + [lambda: cnn(3, shape=(3, 2, 32)), lambda: cnn(3, shape=(0, 32, 32))],
+    [
+        lambda: softmax(0, 3),
+        lambda: softmax(4, 1),
+        lambda: mlp(4, 2, hidden=0),
+        lambda: mlp(4, 2, depth=0),
+        lambda: cnn(1),
+        lambda: cnn(3, shape=(3, 2, 32)),
+        lambda: cnn(3, shape=(0, 32, 32)),
+    ],
 )
 def test_impossible_models_are_refused(make):
     with pytest.raises(FedtierError):

@@ -170,7 +170,12 @@ def test_radius_0_and_an_infinite_radius_are_exact_even_at_the_centre():
 
 def test_a_product_projects_every_leaf_on_its_own_set():
     Y = product({"w": ball(), "b": orthant(), "free": everywhere(), "nested": simplex()})
-    y = {"w": jnp.array([3.0, 4.0]), "b": jnp.array([-1.0, 2.0]), "free": jnp.array([-7.0]), "nested": [jnp.array([3.0]), jnp.zeros(1)]}
+    y = {
+        "w": jnp.array([3.0, 4.0]),
+        "b": jnp.array([-1.0, 2.0]),
+        "free": jnp.array([-7.0]),
+        "nested": [jnp.array([3.0]), jnp.zeros(1)],
+    }
     out = Y.project(y, jax.tree.map(jnp.zeros_like, y), Limits(1.0))
     np.testing.assert_allclose(out["w"], [0.6, 0.8], rtol=1e-6)
     np.testing.assert_array_equal(out["b"], [0, 2])

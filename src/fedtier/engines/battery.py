@@ -178,7 +178,9 @@ def _try(*claims: tuple[str, Callable[[], None]]) -> list[Claim]:
             test()
         except Exception as error:  # whatever a user's function raises is the answer
             words = str(error).strip().splitlines()
-            return Claim(claim, False, words[0] if isinstance(error, AssertionError) and words else f"{type(error).__name__}: {error}")
+            return Claim(
+                claim, False, words[0] if isinstance(error, AssertionError) and words else f"{type(error).__name__}: {error}"
+            )
         return Claim(claim, True)
 
     return [one(claim, test) for claim, test in claims]

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from .. import keys
 from ..errors import NOTHING, FedtierError, require, share
 from ..problem import Spec
 
@@ -54,7 +55,7 @@ class Federation(NamedTuple):
 
 def sample(view: View, key: Key[Array, ""], batch: int) -> PyTree:
     """`batch` rows drawn with replacement: the unbiased oracle that the theory asks for."""
-    rows = view.index[view.start + jax.random.randint(key, (batch,), 0, view.size)]
+    rows = view.index[view.start + keys.below(key, view.size, batch)]
     return jax.tree.map(lambda a: a[rows], view.arrays)
 
 

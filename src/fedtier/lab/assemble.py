@@ -19,7 +19,7 @@ from ..keys import Tag
 from ..methods import Method, lower_level, make, pretrain
 from ..methods.solvers import LowerLevel
 from ..problem import Bilevel, Model, Rows, Spec, ball, cnn, cross_entropy, mlp, softmax, supervised
-from ..problem.quadratic import QuadraticSpec, two_level_quadratic
+from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .config import Config
 
 
@@ -46,9 +46,8 @@ class Experiment(NamedTuple):
 
 def load_data(config: Config) -> Dataset:
     data = config.data
-    made_here = "clients" in data_sets.OPTIONS.get(data.name, ())
-    options = {key: getattr(data, key) for key in data_sets.OPTIONS.get(data.name, ()) if hasattr(data, key)}
-    return data_sets.load(data.name, **(options | ({"clients": data.clients} if made_here else {})))
+    options: dict[str, Any] = {key: getattr(data, key) for key in data_sets.OPTIONS.get(data.name, ()) if hasattr(data, key)}
+    return data_sets.load(data.name, **options)
 
 
 def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
@@ -76,7 +75,9 @@ def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
     federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
     plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
     key = jnp.stack([keys.root(seed) for seed in seeds])
-    steps = np.broadcast_to(growing_steps(tau, config.run.rounds + 1).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients))
+    steps = np.broadcast_to(
+        growing_steps(tau, config.run.rounds + 1).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients)
+    )
     x = _first_model(config, dataset, model, problem, federation, key)
     return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps)
 
@@ -94,7 +95,7 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
     }
     model = makers[config.model.name]()
     model = model._replace(apply=_scaled(model.apply, dataset))
-    return model, supervised(cross_entropy(model), **limits), Rows(dataset.inputs, dataset.labels)
+    return model, supervised(cross_entropy(model), **limits), Rows(dataset.inputs, dataset.labels)  # pyright: ignore[reportArgumentType]
 
 
 def _scaled(apply: Callable[..., Any], dataset: Dataset) -> Callable[..., Any]:
@@ -105,7 +106,9 @@ def _scaled(apply: Callable[..., Any], dataset: Dataset) -> Callable[..., Any]:
 
 def _image_shape(dataset: Dataset) -> tuple[int, int, int]:
     if len(dataset.shape) != 3:
-        raise FedtierError("model.name", "cnn", f"needs images, {dataset.name} has rows of shape {dataset.shape}", "use softmax or mlp")
+        raise FedtierError(
+            "model.name", "cnn", f"needs images, {dataset.name} has rows of shape {dataset.shape}", "use softmax or mlp"
+        )
     return dataset.shape
 
 
@@ -146,7 +149,9 @@ def _owner(dataset: Dataset) -> np.ndarray:
     return dataset.owner
 
 
-def _first_model(config: Config, dataset: Dataset, model: Model | None, problem: Bilevel, federation: Federation, key: Any) -> PyTree:
+def _first_model(
+    config: Config, dataset: Dataset, model: Model | None, problem: Bilevel, federation: Federation, key: Any
+) -> PyTree:
     def init(key: Any) -> PyTree:
         if model is None:
             return jnp.zeros(dataset.shape)

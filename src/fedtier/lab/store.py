@@ -1,9 +1,9 @@
 """A folder per run: everything written whole or not at all.
 
-    config.toml          as resolved, every default written out          metrics.jsonl     one row per evaluation and seed
-    plan.safetensors     cohorts, local steps, drop-outs                 clients.json      accuracies per client, last evaluation
-    checkpoint.safetensors   the state after the round it names          model.safetensors     the final global models
-    environment.json     versions, device, commit                        run.log
+config.toml          as resolved, every default written out          metrics.jsonl     one row per evaluation and seed
+plan.safetensors     cohorts, local steps, drop-outs                 clients.json      accuracies per client, last evaluation
+checkpoint.safetensors   the state after the round it names          model.safetensors     the final global models
+environment.json     versions, device, commit                        run.log
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Store:
     def create(cls, folder: Path, config: Config) -> Store:
         """A new folder with its configuration; refuses one that already holds a run."""
         if (folder / "config.toml").exists():
-            raise FedtierError("--out", str(folder), "already holds a run", f"choose another folder, or `fedtier resume {folder}`")
+            raise FedtierError(
+                "--out", str(folder), "already holds a run", f"choose another folder, or `fedtier resume {folder}`"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             store = cls(folder)
@@ -67,7 +69,9 @@ class Store:
         except OSError as error:
             partial.unlink(missing_ok=True)
             rule = f"cannot be written: {error.strerror}"
-            raise FedtierError(str(target), NOTHING, rule, "what was written before is whole; free space, then resume") from None
+            raise FedtierError(
+                str(target), NOTHING, rule, "what was written before is whole; free space, then resume"
+            ) from None
 
     def write_arrays(self, name: str, tree: PyTree, **words: Any) -> None:
         arrays = {key: np.array(a, order="C") for key, a in codec.to_arrays(tree).items()}

@@ -14,7 +14,7 @@ loops over clients, none keeps anything to itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Int, Key, PyTree
 

@@ -127,7 +127,9 @@ def server_transform(step: str | optax.GradientTransformation) -> optax.Gradient
     return step
 
 
-def pretrain(loss: Callable[..., Any], x: PyTree, view: View, key: Key[Array, ""], *, steps: int, lr: float, batch: int) -> PyTree:
+def pretrain(
+    loss: Callable[..., Any], x: PyTree, view: View, key: Key[Array, ""], *, steps: int, lr: float, batch: int
+) -> PyTree:
     """x_0 after `steps` of SGD with constant step `lr` on the server's own data. Works for any method."""
     key = keys.at(key, keys.BEFORE_ROUND_0, Tag.PRETRAIN)
     return sgd(jax.grad(loss), x, view, steps, key, lr=constant(lr), batch=batch)

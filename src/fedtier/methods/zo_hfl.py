@@ -88,7 +88,9 @@ def zo_hfl(
     choice("uplink", uplink, ("values", "models"))
     choice("start", start, ("probe", "warm"))
     if smoothing < FLOAT32_FLOOR and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
-        warnings.warn(f"smoothing = {smoothing}: float32 rounds x ± eta v; use >= {FLOAT32_FLOOR}", FedtierWarning, stacklevel=2)
+        warnings.warn(
+            f"smoothing = {smoothing}: float32 rounds x ± eta v; use >= {FLOAT32_FLOOR}", FedtierWarning, stacklevel=2
+        )
     init, step = descent(
         problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step
     )

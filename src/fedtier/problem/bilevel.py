@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -35,7 +36,7 @@ class Rows(NamedTuple):
     """A batch, or a whole data set: N labelled rows."""
 
     inputs: Any  # [N, ...]
-    labels: Int[Array, "N"]
+    labels: Int[Array | np.ndarray, "N"]
 
 
 class Bilevel(NamedTuple):

@@ -65,7 +65,9 @@ def box(lower: PyTree, upper: PyTree) -> ConstraintSet:
     """lower <= y <= upper, each a number or a tree like the model. Infinite bounds are allowed."""
     low, high = jax.tree.leaves(lower), jax.tree.leaves(upper)
     low, high = low * (len(high) if _is_number(lower) else 1), high * (len(low) if _is_number(upper) else 1)
-    ordered = len(low) == len(high) and all(bool(np.all(np.asarray(a) <= np.asarray(b))) for a, b in zip(low, high, strict=True))
+    ordered = len(low) == len(high) and all(
+        bool(np.all(np.asarray(a) <= np.asarray(b))) for a, b in zip(low, high, strict=True)
+    )
     require(ordered, "box(lower, upper)", (lower, upper), "lower must not exceed upper", "swap them?")
 
     def bounds(y: PyTree) -> tuple[PyTree, PyTree]:

@@ -27,7 +27,7 @@ def synthetic(
 
 
 def quadratic(*, clients: int = 10, rows: int = 20, features: int = 16, spread: float = 1.0, seed: int = 0) -> Dataset:
-    """Rows b ~ b_i + unit noise for `problem.quadratic`, with b_i normal of deviation `spread` around 0.
+    """Rows b ~ b_i + unit noise for `problem.closed_forms`, with b_i normal of deviation `spread` around 0.
 
     There is nothing to classify: every label is 0 and `classes` is 1. The optimum of what is then solved follows from
     the *sample* means of the rows after the split (`ClosedForm(a=server rows' mean, b=clients' means, ...)`), so it is

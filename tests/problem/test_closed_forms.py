@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from fedtier.errors import FedtierError
-from fedtier.problem.quadratic import ClosedForm, QuadraticSpec, orthant_example, two_level_quadratic
+from fedtier.problem.closed_forms import ClosedForm, QuadraticSpec, orthant_example, two_level_quadratic
 
 M, N, ROWS = 3, 4, 6
 PENALTY, PROXIMITY = 1.7, 0.6

@@ -22,7 +22,6 @@ from .bilevel import Bilevel
 from .couplings import quadratic
 from .sets import ConstraintSet, everywhere, orthant
 
-
 Numbers = Array | np.ndarray
 
 
