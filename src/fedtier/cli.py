@@ -112,7 +112,7 @@ def theory(
         file: The configuration; everything has a default.
         settings: Change one key, for example --set method.radius=1. May be repeated.
         epsilon: The wanted mean of |grad F|^2, for the predicted rounds.
-        verify: Run the experiments that could refute each statement (two minutes); needs no configuration.
+        verify: Run the experiments that could refute each statement (one to two minutes); needs no configuration.
         out: Folder for the pictures of --verify; none are drawn without it.
         json: One JSON object on stdout instead of tables.
     """

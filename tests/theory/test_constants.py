@@ -9,8 +9,8 @@ import pytest
 
 from fedtier import keys
 from fedtier.problem import Rows, cross_entropy, mlp, softmax
+from fedtier.problem.closed_forms import QuadraticSpec, two_level_quadratic
 from fedtier.problem.models import Softmax
-from fedtier.problem.quadratic import QuadraticSpec, two_level_quadratic
 from fedtier.theory import constants, estimates
 from fedtier.theory.numbers import exact
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....federation import Federation, View, Window
 from ....problem import Bilevel, ball
-from ....problem.quadratic import QuadraticSpec, two_level_quadratic
+from ....problem.closed_forms import QuadraticSpec, two_level_quadratic
 from ....theory.constants import Constants, quadratic_client, quadratic_coupling
 from ....theory.numbers import bound, exact
 from ....theory.radial import BallForm

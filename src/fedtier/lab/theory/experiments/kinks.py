@@ -14,7 +14,7 @@ from ....methods import zo_hfl
 from ....methods.smoothing import estimate
 from ....methods.solvers import lower_level
 from ....problem import ConstraintSet, Spec, ball, everywhere, orthant
-from ....problem.quadratic import QuadraticSpec, orthant_example, two_level_quadratic
+from ....problem.closed_forms import QuadraticSpec, orthant_example, two_level_quadratic
 from ....theory import sphere, theorem1
 from ....theory.lipschitz import kind_of, proximal_motion
 from ....theory.numbers import exact

@@ -12,7 +12,7 @@ from .... import keys
 from ....federation import View
 from ....methods.solvers import lower_level
 from ....problem import ball, orthant
-from ....problem.quadratic import QuadraticSpec, two_level_quadratic
+from ....problem.closed_forms import QuadraticSpec, two_level_quadratic
 from ....schedules import inverse
 from ....theory import local
 from ....theory.local import LocalProblem
