@@ -24,7 +24,7 @@ class Tag(IntEnum):
     PERSONAL = 4  # minibatches of the final personal solve
     INIT = 5  # x_0
     PRETRAIN = 6  # minibatches before round 0
-    DATA = 7  # draws inside a data set
+    HESSIAN = 7  # rows for second derivatives
 
 
 BEFORE_ROUND_0 = 2**31 - 1  # the "round" of everything that happens before the first one

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -43,7 +44,7 @@ def test_a_million_clients_are_made_in_seconds():
 
 
 def test_impossible_sizes_are_refused():
-    for options in ({"clients": 0}, {"rows": -1}, {"features": 2.5}, {"classes": 1}, {"spread": -1.0}, {"seed": -1}):
+    for options in ({"clients": 0}, {"rows": -1}, {"features": 0}, {"classes": 1}, {"spread": -1.0}, {"seed": -1}):
         (name,) = options
         with pytest.raises(FedtierError, match=f"data.{name}"):
             load("synthetic", **options)
@@ -57,7 +58,9 @@ def test_quadratic_rows_and_curvatures_make_the_closed_form_s_problem():
     x = np.linspace(-1, 1, 4, dtype=np.float32)
     closed = ClosedForm(rows.mean((0, 1)), rows.mean(1), q, np.ones(3), 2.0, 0.5)
     for i, y in enumerate(closed.solution(x)):
-        slope = jax.grad(problem.h, argnums=1)(x, y, rows[i], QuadraticSpec(1.0, np.inf, 1.0, q[i]))
+        slope = jax.grad(problem.h, argnums=1)(
+            jnp.asarray(x), y, jnp.asarray(rows[i]), QuadraticSpec(1.0, np.inf, 1.0, jnp.asarray(q[i]))
+        )
         np.testing.assert_allclose(slope, 0, atol=1e-5)
 
 

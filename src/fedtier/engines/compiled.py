@@ -19,7 +19,7 @@ from .. import trees
 from ..errors import choice, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method
-from .engine import Engine, Slice, State, initial_state, round_of, turn_of
+from .engine import Engine, Slice, State, check_federation, initial_state, round_of, turn_of
 
 
 def compiled(
@@ -66,10 +66,10 @@ def compiled(
         infos = trees.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
         return jax.lax.fori_loop(0, count, body, (state, infos))
 
-    init = initial_state
+    first_state = initial_state
     if seeds:
         advance = _over_seeds(advance)
-        init = _over_seeds_init(initial_state)
+        first_state = _over_seeds_init(initial_state)
     program = jax.jit(advance, donate_argnums=0)
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
@@ -78,7 +78,11 @@ def compiled(
         state, infos = program(state, federation, rows, key, jnp.asarray(first), jnp.asarray(count))
         return state, trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
 
-    return Engine("compiled", lambda x, federation: init(method, x, federation), run)
+    def init(x: PyTree, federation: Federation) -> State:
+        check_federation(method, federation)
+        return first_state(method, x, federation)
+
+    return Engine("compiled", init, run)
 
 
 def each(function: Callable[..., PyTree], members: PyTree, how: str | int = "auto", steps: Any = None) -> PyTree:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PyTree
 
 from .. import keys
+from ..errors import require
 from ..federation import Federation, Plan
 from ..methods.method import Method, Round, Turn
 
@@ -32,6 +33,13 @@ class Engine(NamedTuple):
 def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
     clients = jax.vmap(method.client_init, in_axes=(None, 0))(x, federation.spec)
     return State(jax.tree.map(jnp.array, method.server_init(x)), clients)
+
+
+def check_federation(method: Method, federation: Federation) -> None:
+    """Refuses a federation that the method cannot run on, before anything is traced."""
+    if method.needs_server_data:
+        rows = int(jnp.min(federation.server.size))
+        require(rows > 0, "server_share", rows, f"{method.name} needs rows at the server", "build(..., server_share=0.3)")
 
 
 def round_of(federation: Federation, number: Any, ids: Any, arrived: Any, key: Key[Array, ""]) -> Round:

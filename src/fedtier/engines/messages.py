@@ -17,7 +17,7 @@ from .. import trees
 from ..federation import Federation, Plan
 from ..methods.method import Method
 from .codec import Down, decode, encode
-from .engine import Engine, State, initial_state, round_of, turn_of
+from .engine import Engine, State, check_federation, initial_state, round_of, turn_of
 
 
 def messages(method: Method, *, jit: bool = True) -> Engine:
@@ -55,7 +55,11 @@ def messages(method: Method, *, jit: bool = True) -> Engine:
                 infos.append(info)
         return state, trees.stack(infos) if infos else ()
 
-    return Engine("messages", lambda x, federation: initial_state(method, x, federation), advance)
+    def init(x: PyTree, federation: Federation) -> State:
+        check_federation(method, federation)
+        return initial_state(method, x, federation)
+
+    return Engine("messages", init, advance)
 
 
 def _sent(message: PyTree) -> PyTree:

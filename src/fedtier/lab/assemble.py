@@ -136,6 +136,8 @@ def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, 
 def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:
     radius = config.method.radius
     if radius is not None:
+        fits = np.ndim(radius) == 0 or np.shape(radius) == (clients,)
+        require(fits, "method.radius", radius, f"must be one number or one for each of the {clients} clients")
         spec = spec._replace(radius=jnp.broadcast_to(jnp.asarray(radius, jnp.float32), (clients,)))
     if dataset.name == "quadratic":
         return QuadraticSpec(*spec, curvature=jnp.asarray(data_sets.curvatures(clients, dataset.shape[0])))

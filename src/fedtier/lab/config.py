@@ -37,6 +37,11 @@ class Data(Table):
     partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = "dirichlet"
     clients: int = Field(default=10, ge=1)
     alpha: float = Field(default=0.1, gt=0)
+    rows: int | None = Field(default=None, ge=1)  # synthetic and quadratic: rows per client
+    features: int | None = Field(default=None, ge=1)  # synthetic and quadratic
+    classes: int | None = Field(default=None, ge=2)  # synthetic
+    spread: float | None = Field(default=None, ge=0)  # synthetic and quadratic: how far clients lie apart
+    image_size: int | None = Field(default=None, ge=1)  # a folder of images: side to resize to
     classes_per_client: int = Field(default=2, ge=1)
     server_share: Share = Field(default=0.3, gt=0, lt=1)
     test_share: Share = Field(default=0.1, gt=0, lt=1)
@@ -96,13 +101,18 @@ TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": M
 
 def read(file: str | Path | None = None, settings: Iterable[str] = ()) -> Config:
     """The configuration of a TOML file (defaults where it is silent) with `table.key=value` settings on top."""
-    tables = _read_toml(Path(file)) if file is not None else {}
+    tables = read_toml(Path(file)) if file is not None else {}
+    return check(with_settings(tables, settings))
+
+
+def with_settings(tables: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """`tables` with each `table.key=value` on top."""
     for setting in settings:
         table, key, value = _parse_setting(setting)
         tables.setdefault(table, {})
         require(isinstance(tables[table], dict), table, tables[table], "must be a table", f"[{table}]")
         tables[table][key] = value
-    return check(tables)
+    return tables
 
 
 def check(tables: dict[str, Any]) -> Config:
@@ -136,7 +146,7 @@ def _check_together(config: Config) -> None:
     for name, value in (("method.radius", method.radius), ("run.tau", run.tau)):
         for one in value if isinstance(value, list) else [value]:
             require(one is None or 0 <= one < float("inf"), name, value, "must be finite and at least 0")
-        if isinstance(value, list):
+        if isinstance(value, list) and data.partition != "natural":  # whose number of clients only the data tell
             require(len(value) == data.clients, name, value, f"must have one number for each of the {data.clients} clients")
     if method.name in ("zo_hfl", "server_only", "local_only"):
         hint = "it is for fedavg, fedprox and scaffold"
@@ -145,7 +155,7 @@ def _check_together(config: Config) -> None:
         require(data.file is not None, "data.file", None, "must name your file", 'data.file = "rows.csv"')
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
+def read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -21,11 +21,13 @@ class Progress:
         self.console = Console(stderr=True)
         self.bar: Bar | None = None
         self.last = 0.0
+        self.cell = ""  # which of several runs this is
 
     def start(self, rounds: int, first: int, title: str, compile_seconds: float) -> None:
         self.rounds, self.first, self.clock = rounds, first, time.perf_counter()
         if self.quiet:
             return
+        title = self.cell or title
         if not self.console.is_terminal:
             print(f"{title}: compiled in {compile_seconds:.1f} s, {rounds - first} rounds to go", file=sys.stderr, flush=True)
             return

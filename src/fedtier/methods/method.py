@@ -53,3 +53,4 @@ class Method(NamedTuple):
     personal_model: Callable[..., PyTree]  # (client, x, view, spec, turn) -> y
     client_init: Callable[..., PyTree] = lambda x, spec: ()  # (x, spec) -> ClientState
     address: Callable[..., PyTree] = lambda server, turn: ()  # (server, turn) -> Own
+    needs_server_data: bool = False  # does `aggregate` draw from round.view?

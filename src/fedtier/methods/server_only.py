@@ -31,14 +31,16 @@ def server_only(
     server_batch: int = 128,
     server_steps: int = 1,
     server_step: str | optax.GradientTransformation = "sgd",
+    averaging: int = 0,
     client_lr: StepSize = 0.1,
     batch: int = 32,
     fine_tune: bool = False,
 ) -> Method:
-    """f1 alone; nothing crosses the wire. `fine_tune`, with `client_lr` and `batch`, as in FedAvg."""
-    init, step = descent(
-        problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step
-    )
+    """f1 alone; nothing crosses the wire. The server's options are those of `zo_hfl`; `fine_tune`, with `client_lr` and `batch`, as in FedAvg."""
+    init, step, model = descent(
+        problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
+        averaging=averaging,
+    )  # fmt: skip
 
     def aggregate(server: Descent, owns: tuple, ups: tuple, specs: Any, round: Round) -> tuple[Descent, Info]:
         after = step(server, trees.zeros_like(server.x), round.view, round.round, round.key)
@@ -46,10 +48,11 @@ def server_only(
 
     return Method(
         name="server_only",
+        needs_server_data=True,
         server_init=init,
         broadcast=lambda server, round: (),
         local=lambda client, shared, own, view, spec, turn: (client, ()),
         aggregate=aggregate,
-        global_model=lambda server: server.x,
+        global_model=model,
         personal_model=fine_tuned(problem.f1, client_schedule(client_lr), batch, fine_tune),
     )

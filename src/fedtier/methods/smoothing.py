@@ -1,4 +1,4 @@
-"""Randomised smoothing on the unit sphere, and the two-point estimate of its gradient.
+"""Randomised smoothing on the unit sphere, from whose gradient the two-point estimate comes.
 
     f_eta(x) = E f(x + eta u), u uniform in the unit ball
     grad f_eta(x) = E n/(2 eta) (f(x + eta v) - f(x - eta v)) v, v uniform on the unit sphere
@@ -8,11 +8,9 @@ The estimate needs two values of f and no derivative; its second moment grows li
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from .. import keys, trees
 
@@ -30,9 +28,3 @@ def sphere(key: Key[Array, ""], like: PyTree) -> PyTree:
 def spheres(key: Key[Array, ""], like: PyTree, directions: int) -> PyTree:
     """K independent directions, leading axis K."""
     return jax.vmap(lambda k: sphere(keys.at(key, k), like))(jnp.arange(directions))
-
-
-def estimate(plus: Float[Array, "K"], minus: Float[Array, "K"], v: PyTree, smoothing: Any, n: int) -> PyTree:
-    """(1/K) sum_k n/(2 eta) (plus_k - minus_k) v_k (Alg. 1, line 8)."""
-    slopes = (plus - minus) / (2.0 * smoothing)
-    return trees.weighted_sum(n * slopes / slopes.shape[0], v)

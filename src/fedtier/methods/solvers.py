@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Key, PyTree
 
 from .. import keys, trees
-from ..errors import FedtierError, choice, whole
+from ..errors import FedtierError, choice, not_negative, whole
 from ..federation import View, sample
 from ..keys import Tag
 from ..problem import Bilevel
@@ -68,10 +68,11 @@ def lower_level(problem: Bilevel, *, client_lr: StepSize = 0.1, batch: int = 32)
 
 
 class Descent(NamedTuple):
-    """The server's state: its model and the memory of its optimiser."""
+    """The server's state: its model, the memory of its optimiser, and the average of its models."""
 
     x: PyTree
     memory: Any
+    average: Any  # () when averaging is off
 
 
 def descent(
@@ -81,32 +82,51 @@ def descent(
     server_batch: int,
     server_steps: int,
     server_step: str | optax.GradientTransformation,
-) -> tuple[Callable[[PyTree], Descent], Callable[..., Descent]]:
-    """(init, step) of x <- x - gamma_r T(grad loss(x, minibatch_k) + g), `server_steps` times a round with the same g.
+    averaging: int = 0,
+    trust: float = 0.0,
+) -> tuple[Callable[[PyTree], Descent], Callable[..., Descent], Callable[[Descent], PyTree]]:
+    """(init, step, model) of x <- x - gamma_r T(grad loss(x, minibatch_k) + g), `server_steps` times a round.
 
-    g is the estimate of the coupling's gradient. Holding it fixed over the inner steps keeps the balance of f1 and
-    f2, hence the stationary points: with g in the first step only, more steps would silently scale f2 down.
+    g is the estimate of the coupling's gradient, the same in all steps of a round. Holding it fixed keeps the balance
+    of f1 and f2, hence the stationary points: with g in the first step only, more steps would silently scale f2 down.
+
+    averaging  s > 0: the model is a running average that gives x_r a weight growing like r^s, so it forgets the start
+               (Shamir, Zhang, 2013); 0: the last x
+    trust      t > 0: g is shortened to at most t times the length of the gradient of f1, an adaptive penalty that
+               tames a large one; t >= 1 keeps the stationary points, where both have the same length
     """
     lr = as_schedule("server_lr", server_lr, inverse_sqrt)
     whole("server_batch", server_batch)
     whole("server_steps", server_steps)
+    whole("averaging", averaging, 0)
+    not_negative("trust", trust)
     transform = server_transform(server_step)
 
     def init(x: PyTree) -> Descent:
-        return Descent(x, transform.init(x))
+        return Descent(x, transform.init(x), x if averaging else ())
 
     def step(server: Descent, g: PyTree, view: View, count: Any, key: Key[Array, ""]) -> Descent:
-        def once(k: Any, server: Descent) -> Descent:
+        def once(k: Any, carry: tuple[PyTree, Any]) -> tuple[PyTree, Any]:
+            x, memory = carry
             rows = sample(view, keys.at(key, Tag.SERVER, k), server_batch)
-            gradient = trees.add(jax.grad(loss)(server.x, rows), g)  # Alg. 1, line 9
-            update, memory = transform.update(gradient, server.memory, server.x)
-            return Descent(trees.axpy(-lr(count), update, server.x), memory)
+            own = jax.grad(loss)(x, rows)
+            pull = _shortened(g, trust * trees.norm(own)) if trust else g
+            update, memory = transform.update(trees.add(own, pull), memory, x)  # Alg. 1, line 9
+            return trees.axpy(-lr(count), update, x), memory
 
-        if server_steps == 1:
-            return once(jnp.asarray(0), server)
-        return jax.lax.fori_loop(0, server_steps, once, server)
+        start = (server.x, server.memory)
+        x, memory = once(jnp.asarray(0), start) if server_steps == 1 else jax.lax.fori_loop(0, server_steps, once, start)
+        if not averaging:
+            return Descent(x, memory, ())
+        share = (averaging + 1.0) / (count + averaging + 1.0)
+        return Descent(x, memory, trees.axpy(share, trees.sub(x, server.average), server.average))
 
-    return init, step
+    return init, step, lambda server: server.average if averaging else server.x
+
+
+def _shortened(g: PyTree, limit: Any) -> PyTree:
+    length = trees.norm(g)
+    return trees.scale(jnp.where(length > limit, limit / jnp.where(length > 0, length, 1.0), 1.0), g)
 
 
 def client_schedule(client_lr: StepSize) -> Schedule:

@@ -1,4 +1,4 @@
-"""ZO-HFL: the two-level problem solved with two values of f2 per client and direction.
+"""ZO-HFL: the two-level problem solved with the values of f2 at a few probes per client.
 
 Qiu, Kim, Yousefian, "A Randomized Zeroth-Order Hierarchical Framework for Heterogeneous Federated Learning", 2025,
 https://arxiv.org/abs/2504.01839
@@ -7,8 +7,8 @@ https://arxiv.org/abs/2504.01839
     g_i = n/(2 eta) (f2(x + eta v_i, y+) - f2(x - eta v_i, y-)) v_i
     x  <- x - gamma_r (grad f1(x, xi_r) + mean of g_i over the replies that arrived)
 
-At penalty 0 it is `server_only`. The estimate is unbiased for the gradient of the smoothed implicit function, and its
-second moment grows like n: with one direction in thousands of dimensions the clients hardly count.
+This is estimator "sphere", the paper's letter; `estimators` has the others. At penalty 0 it is `server_only`. With one
+random direction in thousands of dimensions the clients hardly count: use another estimator, or few dimensions.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ import optax
 from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
-from ..errors import FedtierWarning, choice, positive, whole
+from ..errors import FedtierWarning, choice, positive, require
 from ..federation import View
 from ..keys import Tag
 from ..problem import Bilevel
 from ..schedules import StepSize
+from . import estimators
+from .estimators import Site
 from .method import Method, Round, Turn
-from .smoothing import FLOAT32_FLOOR, estimate, spheres
+from .smoothing import FLOAT32_FLOOR
 from .solvers import Descent, descent, lower_level
 
 
@@ -40,8 +42,15 @@ class Own(NamedTuple):
     key: Key[Array, ""]  # draws v_{i,r}: 8 bytes stand for n numbers
 
 
-class Warm(NamedTuple):
-    y: PyTree  # mean of the client's last solutions [n]
+class Client(NamedTuple):
+    y: Any  # start = "warm": mean of the last solutions [n]; else ()
+    guides: Any  # the last displacements x - y, the latest first [guides, n]; () without guides
+    latest: Any  # cohort = "latest": the client's last estimate [n]; else ()
+
+
+class Server(NamedTuple):
+    descent: Descent
+    latest: Any  # cohort = "latest": mean of all clients' last estimates [n]; else ()
 
 
 class Values(NamedTuple):
@@ -54,95 +63,141 @@ class Models(NamedTuple):
     minus: PyTree  # y- [K, n]
 
 
+class Estimate(NamedTuple):
+    g: PyTree  # g_i, or its change since the client's last reply when cohort = "latest" [n]
+
+
 class Info(NamedTuple):
-    coupling: Float[Array, ""]  # mean of f2 over the probes
     estimate: Float[Array, ""]  # |mean of g_i|
+    step: Float[Array, ""]  # |x_{r+1} - x_r|
 
 
 def zo_hfl(
     problem: Bilevel,
     *,
+    estimator: str = "sphere",
     smoothing: float = 0.1,
-    server_lr: StepSize = 0.01,
-    client_lr: StepSize = 0.1,
-    batch: int = 32,
-    server_batch: int = 128,
     directions: int = 1,
+    mix: float = 0.0,
+    control: bool = False,
     coupled: bool = True,
     uplink: str = "values",
     start: str = "probe",
+    cohort: str = "arrived",
+    client_lr: StepSize = 0.1,
+    batch: int = 32,
+    server_lr: StepSize = 0.01,
+    server_batch: int = 128,
     server_steps: int = 1,
     server_step: str | optax.GradientTransformation = "sgd",
+    averaging: int = 0,
+    trust: float = 0.0,
 ) -> Method:
     """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
 
+    estimator     "sphere", "orthogonal", "guided", "first_order", "exact", or "auto": the best by measurement
     smoothing     eta; below 0.01 float32 rounding shows (a warning says so)
-    directions    K directions per client and round, 2 K solves
+    directions    K directions per client and round, 2 K solves; mix, control: see `estimators.make`
     coupled       the 2 K solves share their minibatches: 10 to 100 times less noise in the difference, one gather
-    uplink        "values": 2 K numbers leave the client; "models": the 2 K models do, and the server applies f2
+    uplink        "values": 2 K numbers leave the client; "models": the 2 K models do, and the server applies f2. Both
+                  for sphere and orthogonal; the other estimators send g_i itself
     start         "probe": a solve starts at x ± eta v; "warm": at the client's last solution, projected
-    server_steps  steps on f1 a round, all with the same estimate; server_step: sgd, momentum, adam or any optax one
+    cohort        "arrived": mean of g_i over the replies; "latest": over the latest reply of every client, which at low
+                  participation trades staleness for variance (needs an estimator that sends g_i; one model of state)
+    averaging, trust, server_*    see `solvers.descent`; server_step: sgd, momentum, adam or any optax one
     """
     positive("smoothing", smoothing)
-    whole("directions", directions)
     choice("uplink", uplink, ("values", "models"))
     choice("start", start, ("probe", "warm"))
+    choice("cohort", cohort, ("arrived", "latest"))
     if smoothing < FLOAT32_FLOOR and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
         warnings.warn(
             f"smoothing = {smoothing}: float32 rounds x ± eta v; use >= {FLOAT32_FLOOR}", FedtierWarning, stacklevel=2
         )
-    init, step = descent(
-        problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step
+    chosen = estimators.make(estimator, problem, directions=directions, mix=mix, control=control)
+    hint = "estimator = 'guided' sends g_i"
+    require(
+        cohort == "arrived" or chosen.private, "cohort", cohort, f"needs an estimator that sends g_i, not {estimator}", hint
     )
+    require(uplink == "values" or not chosen.private, "uplink", uplink, f"{estimator} sends neither values nor models but g_i")
+    init, step, model = descent(
+        problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
+        averaging=averaging, trust=trust,
+    )  # fmt: skip
     solve = lower_level(problem, client_lr=client_lr, batch=batch)
+    warm, latest, K = start == "warm", cohort == "latest", chosen.directions
 
     def probes(x: PyTree, v: PyTree) -> PyTree:
         """x + eta v_k and x - eta v_k, leading axes [2, K]."""
         return trees.map(lambda a, b: jnp.stack([a + smoothing * b, a - smoothing * b]), x, v)
 
     def values(points: PyTree, ys: PyTree, spec: Any) -> Values:
-        f2 = jax.vmap(jax.vmap(lambda x, y: problem.f2(x, y, spec)))(points, ys)
-        return Values(*f2)
+        return Values(*jax.vmap(jax.vmap(lambda x, y: problem.f2(x, y, spec)))(points, ys))
 
-    def local(client: Any, shared: Shared, own: Own, view: View, spec: Any, turn: Turn) -> tuple[Any, Values | Models]:
-        points = probes(shared.x, spheres(own.key, shared.x, directions))
-        key = keys.at(turn.key, Tag.SOLVE)
+    def slopes(f2: Values) -> Float[Array, "K"]:
+        return (f2.plus - f2.minus) / (2.0 * smoothing)  # Alg. 1, line 8, without n and v
 
-        def solve_at(point: PyTree, draw: Any) -> PyTree:
-            first = trees.where(turn.steps > 0, client.y, point) if start == "warm" else point  # H = 0 says nothing new
-            return solve(point, first, view, spec, turn.steps, key if coupled else keys.at(key, draw))
+    def local(client: Client, shared: Shared, own: Own, view: View, spec: Any, turn: Turn) -> tuple[Client, Any]:
+        x, key = shared.x, keys.at(turn.key, Tag.SOLVE)
 
-        draws = jnp.arange(2 * directions).reshape(2, directions)
-        ys = jax.vmap(jax.vmap(solve_at))(points, draws)
-        if start == "warm":
-            mean = trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys)
-            client = Warm(trees.where(turn.steps > 0, mean, client.y))
-        if uplink == "models":
-            return client, Models(*(trees.take(ys, j) for j in range(2)))
-        return client, values(points, ys, spec)
+        def solve_at(point: PyTree, draw: Any, steps: Any) -> PyTree:
+            first = trees.where(steps > 0, client.y, point) if warm else point  # H = 0 says nothing new
+            return solve(point, first, view, spec, steps, key if coupled else keys.at(key, draw))
 
-    def aggregate(server: Descent, owns: Own, ups: Values | Models, specs: Any, round: Round) -> tuple[Descent, Info]:
-        def one(own: Own, up: Values | Models, spec: Any) -> tuple[PyTree, Values]:
-            v = spheres(own.key, server.x, directions)
+        if K:
+            v = chosen.propose(own.key, x, client.guides)
+            points = probes(x, v)
+            draws = jnp.arange(2 * K).reshape(2, K)
+            ys = jax.vmap(jax.vmap(lambda point, draw: solve_at(point, draw, turn.steps)))(points, draws)
+            f2, y = values(points, ys, spec), trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys)
+            if not chosen.private:
+                up = f2 if uplink == "values" else Models(*(trees.take(ys, j) for j in range(2)))
+                return remember(client, x, y, turn), up
+            s = slopes(f2)
+        else:
+            v, s, y = (), (), solve_at(x, 0, 2 * turn.steps)  # one solve with the budget of two
+        g = chosen.estimate(s, v, own.key, Site(x, y, view, spec, keys.at(turn.key, Tag.HESSIAN)))
+        g = trees.where(turn.steps > 0, g, client.latest if latest else trees.zeros_like(g))
+        up = Estimate(trees.sub(g, client.latest) if latest else g)
+        return remember(client, x, y, turn)._replace(latest=g if latest else ()), up
+
+    def remember(client: Client, x: PyTree, y: PyTree, turn: Turn) -> Client:
+        def newer(old: Array, new: Array) -> Array:
+            return jnp.where(turn.steps > 0, jnp.concatenate([new[None], old[:-1]]), old)
+
+        guides = trees.map(newer, client.guides, trees.sub(x, y)) if chosen.guides else ()
+        return client._replace(y=trees.where(turn.steps > 0, y, client.y) if warm else (), guides=guides)
+
+    def aggregate(server: Server, owns: Own, ups: Any, specs: Any, round: Round) -> tuple[Server, Info]:
+        x = server.descent.x
+
+        def one(own: Own, up: Any, spec: Any) -> PyTree:
+            v = chosen.propose(own.key, x, ())
             if isinstance(up, Models):
-                up = values(probes(server.x, v), trees.map(lambda a, b: jnp.stack([a, b]), up.plus, up.minus), spec)
-            return estimate(up.plus, up.minus, v, smoothing, trees.size(server.x)), up
+                up = values(probes(x, v), trees.map(lambda a, b: jnp.stack([a, b]), up.plus, up.minus), spec)
+            return chosen.estimate(slopes(up), v, own.key, None)
 
-        g, f2 = jax.vmap(one)(owns, ups, specs)
-        g = trees.mean_over(round.arrived, g)
-        coupling = jnp.mean(trees.mean_over(round.arrived, jnp.stack([f2.plus, f2.minus], axis=1)))
-        return step(server, g, round.view, round.round, round.key), Info(coupling, trees.norm(g))
+        g = trees.mean_over(round.arrived, ups.g if chosen.private else jax.vmap(one)(owns, ups, specs))
+        if latest:
+            g = trees.axpy(jnp.sum(round.arrived) / round.clients, g, server.latest)
+        after = step(server.descent, g, round.view, round.round, round.key)
+        return Server(after, g if latest else ()), Info(trees.norm(g), trees.norm(trees.sub(after.x, x)))
+
+    def client_init(x: PyTree, spec: Any) -> Client:
+        guides = trees.map(lambda a: jnp.zeros((chosen.guides, *a.shape), a.dtype), x) if chosen.guides else ()
+        return Client(x if warm else (), guides, trees.zeros_like(x) if latest else ())
 
     return Method(
         name="zo_hfl",
-        server_init=init,
-        client_init=lambda x, spec: Warm(x) if start == "warm" else (),
-        broadcast=lambda server, round: Shared(server.x),
+        needs_server_data=True,
+        server_init=lambda x: Server(init(x), trees.zeros_like(x) if latest else ()),
+        client_init=client_init,
+        broadcast=lambda server, round: Shared(server.descent.x),
         address=lambda server, turn: Own(keys.at(turn.key, Tag.DIRECTION)),
         local=local,
         aggregate=aggregate,
-        global_model=lambda server: server.x,
+        global_model=lambda server: model(server.descent),
         personal_model=lambda client, x, view, spec, turn: solve(
-            x, client.y if start == "warm" else x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL)
+            x, client.y if warm else x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL)
         ),
     )

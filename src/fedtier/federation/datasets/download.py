@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import zlib
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ...errors import FedtierError
 from .sources import Published, hint_for
@@ -107,7 +107,7 @@ def _is_whole(path: Path, sha256: str) -> bool:
     return path.is_file() and pooch.file_hash(str(path)) == sha256
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> Any:
     """Unpacked on the way, unless a server on the way has unpacked it already."""
     with path.open("rb") as file:
         return gzip.open(path) if file.read(2) == b"\x1f\x8b" else path.open("rb")  # pyright: ignore[reportReturnType]

@@ -1,0 +1,187 @@
+"""Comparisons: methods x settings x seeds from one TOML. A cell is one run; it runs once and is found again.
+
+    [data] [model] [run]           what all cells share
+    [[methods]]                    label, and the keys of [method]; may hold tables data, model, run of its own
+    [[settings]]                   label, and tables data, model, method, run; optional
+    [compare]                      baseline = "label of a method", metrics = [...]
+
+A cell's configuration is the shared tables, then the setting's, then the method's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from ..errors import NOTHING, FedtierError, choice, nearest, require
+from . import config as configuration
+from .assemble import Experiment, assemble, load_data
+from .config import TABLES, Config
+from .progress import Progress
+from .run import resume, run
+from .store import Store
+
+
+class Metric(NamedTuple):
+    heading: str
+    path: tuple[str, ...]
+    percent: bool = True
+
+
+METRICS = {
+    "global": Metric("global %", ("global_accuracy",)),
+    "personal": Metric("personal %", ("personal_accuracy", "mean")),
+    "worst": Metric("worst client %", ("personal_accuracy", "min")),
+    "p10": Metric("p10 %", ("personal_accuracy", "p10")),
+    "global_on_clients": Metric("global on clients %", ("global_on_clients", "mean")),
+    "loss": Metric("test loss", ("global_loss",), percent=False),
+    "f": Metric("f", ("f",), percent=False),
+}
+DEFAULT_METRICS = ("global", "personal", "worst")
+
+
+class Cell(NamedTuple):
+    method: str
+    setting: str
+    config: Config
+    folder: Path
+
+
+class Plan(NamedTuple):
+    """What a comparison file asks for."""
+
+    cells: list[Cell]
+    baseline: str
+    metrics: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    plan: Plan
+    finals: dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
+
+
+def read(file: Path, store: Path, settings: tuple[str, ...] = ()) -> Plan:
+    """The cells of a comparison file, each checked; `settings` (table.key=value) go on top of every cell."""
+    tables = configuration.read_toml(file)
+    known = {"data", "model", "run", "method", "methods", "settings", "compare"}
+    for key in tables:
+        if key not in known:
+            raise FedtierError(key, NOTHING, "is no table of a comparison", nearest(key, known))
+    methods = _labelled(tables.get("methods"), "methods", file)
+    variants = _labelled(tables.get("settings", [{"label": ""}]), "settings", file)
+    shared = {key: tables[key] for key in ("data", "model", "method", "run") if key in tables}
+    options = tables.get("compare", {})
+    for key in options:
+        require(
+            key in ("baseline", "metrics"), f"compare.{key}", options[key], "is no key", nearest(key, ("baseline", "metrics"))
+        )
+    metrics = tuple(options.get("metrics", DEFAULT_METRICS))
+    for metric in metrics:
+        choice("compare.metrics", metric, METRICS)
+    baseline = options.get("baseline", next(iter(methods)))
+    choice("compare.baseline", baseline, methods)
+    cells = []
+    for setting, extra in variants.items():
+        for method, own in methods.items():
+            inside = {key: own[key] for key in ("data", "model", "run") if key in own}
+            inside["method"] = {key: value for key, value in own.items() if key not in ("data", "model", "run")}
+            merged = configuration.with_settings(_merge(shared, extra, inside), settings)
+            cell_config = configuration.check(merged)
+            cells.append(Cell(method, setting, cell_config, store / cell_name(cell_config)))
+    return Plan(cells, baseline, metrics)
+
+
+def cell_name(config: Config) -> str:
+    """Names a cell by what determines its numbers: how often it is looked at or saved does not."""
+    content = config.model_dump()
+    for key in ("checkpoint_every",):
+        content["run"].pop(key)
+    digest = hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in content.items())).encode()).hexdigest()
+    return f"{config.method.name}-{config.data.name}-{digest[:12]}"
+
+
+def play(plan: Plan, progress: Progress) -> Outcome:
+    """Runs the cells that are not in the store yet, resumes those that were cut short, reads the others."""
+    finals: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    datasets: dict[str, Any] = {}
+    for number, cell in enumerate(plan.cells):
+        progress.cell = f"[{number + 1}/{len(plan.cells)}] {cell.method} {cell.setting}".rstrip()
+        rows = finished_rows(cell.folder, cell.config)
+        if rows is None and (cell.folder / "config.toml").exists():
+            rows = resume(cell.folder, progress=progress).final
+        elif rows is None:
+            key = cell.config.data.model_dump_json()
+            if key not in datasets:
+                datasets = {key: load_data(cell.config)}  # one data set in memory at a time
+            experiment: Experiment = assemble(cell.config, datasets[key])
+            rows = run(cell.config, cell.folder, progress=progress, experiment=experiment).final
+        finals[cell.method, cell.setting] = rows
+    return Outcome(plan, finals)
+
+
+def finished_rows(folder: Path, config: Config) -> list[dict[str, Any]] | None:
+    """The final rows of a finished run, None when it is not there or not finished."""
+    rows = Store(folder).rows() if (folder / "clients.json").exists() else []
+    final = [row for row in rows if row["round"] == config.run.rounds]
+    return final if len(final) == config.run.seeds else None
+
+
+def values(rows: list[dict[str, Any]], metric: str) -> np.ndarray:
+    """One number per seed, in per cent where the metric is a share; NaN where there is none."""
+    chosen = METRICS[metric]
+
+    def one(row: dict[str, Any]) -> float:
+        value: Any = row
+        for key in chosen.path:
+            value = value[key]
+        return float("nan") if value is None else float(value) * (100.0 if chosen.percent else 1.0)
+
+    return np.asarray([one(row) for row in rows])
+
+
+class Interval(NamedTuple):
+    """A mean and the half-width of its 95 % interval (Student's t over seeds; NaN with a single seed)."""
+
+    mean: float
+    half: float
+
+
+def interval(numbers: np.ndarray) -> Interval:
+    n = len(numbers)
+    if n < 2:
+        return Interval(float(numbers.mean()), float("nan"))
+    return Interval(float(numbers.mean()), float(stats.t.ppf(0.975, n - 1) * numbers.std(ddof=1) / np.sqrt(n)))
+
+
+def paired(outcome: Outcome, method: str, setting: str, metric: str) -> Interval:
+    """The difference to the baseline, seed by seed: seeds share split and partition, so their spread cancels."""
+    own = values(outcome.finals[method, setting], metric)
+    base = values(outcome.finals[outcome.plan.baseline, setting], metric)
+    return interval(own - base)
+
+
+def _labelled(entries: Any, name: str, file: Path) -> dict[str, dict[str, Any]]:
+    listed = isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)
+    require(bool(listed), name, NOTHING, f"{file} must have at least one [[{name}]]", f'[[{name}]]\nlabel = "..."')
+    out: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        label = entry.get("label", entry.get("name"))
+        require(isinstance(label, str), f"{name}.label", label, "must be a text")
+        require(label not in out, f"{name}.label", label, "stands twice", "give each its own label")
+        out[label] = {key: value for key, value in entry.items() if key != "label"}
+    return out
+
+
+def _merge(*layers: dict[str, Any]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for table, content in layer.items():
+            if table not in TABLES:
+                raise FedtierError(table, content, "is no table of a configuration", nearest(table, TABLES))
+            require(isinstance(content, dict), table, content, "must be a table")
+            merged[table] = merged.get(table, {}) | content
+    return merged
