@@ -39,8 +39,8 @@ def test_half_of_the_second_moment_bound_is_caught(monkeypatch):
 def test_a_forgotten_factor_n_is_caught(monkeypatch):
     monkeypatch.setattr(estimate, "SIZES", (10,))
     monkeypatch.setattr(estimate, "DRAWS", 1000)
-    right = estimate.estimate
-    monkeypatch.setattr(estimate, "estimate", lambda plus, minus, v, eta, n: right(plus, minus, v, eta, 1))
+    right = estimate.two_point
+    monkeypatch.setattr(estimate, "two_point", lambda plus, minus, v: right(plus, minus, v) / v.size)
     assert not by_statement(estimate.moments(), "mean of g").holds
 
 

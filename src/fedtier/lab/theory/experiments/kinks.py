@@ -11,7 +11,6 @@ import numpy as np
 from .... import keys
 from ....federation import Federation, View, Window
 from ....methods import zo_hfl
-from ....methods.smoothing import estimate
 from ....methods.solvers import lower_level
 from ....problem import ConstraintSet, Spec, ball, everywhere, orthant
 from ....problem.closed_forms import QuadraticSpec, orthant_example, two_level_quadratic
@@ -19,10 +18,10 @@ from ....theory import sphere, theorem1
 from ....theory.lipschitz import kind_of, proximal_motion
 from ....theory.numbers import exact
 from ..row import Row
+from .estimate import ETA, two_point
 from .paths import path
 
 PAIRS, STEP = 2000, 0.05
-ETA = 0.1
 
 
 def movement(axes: Any = None) -> list[Row]:
@@ -90,10 +89,7 @@ def kinks(axes: Any = None) -> list[Row]:
     def closed(x: Any) -> Any:
         return 0.5 * (x + 1 - np.maximum(x, 0)) ** 2
 
-    found = [
-        float(estimate(value(jnp.array([x + ETA]))[None], value(jnp.array([x - ETA]))[None], jnp.ones((1, 1)), ETA, 1)[0])
-        for x in grid
-    ]
+    found = [float(two_point(value(jnp.array([x + ETA])), value(jnp.array([x - ETA])), jnp.ones(1))[0]) for x in grid]
     slope = (closed(grid + ETA) - closed(grid - ETA)) / (2 * ETA)  # f_eta' in one dimension
     wrong = float(np.max(np.abs(found - slope)))
     bend = float(np.max(np.abs(np.diff(slope) / np.diff(grid))))
