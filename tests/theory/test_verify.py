@@ -27,6 +27,10 @@ def test_solutions_move_no_faster_than_promised_and_half_of_the_constant_is_caug
     assert len(wrong) == 3 and not any(row.holds for row in wrong)
 
 
+def test_the_orthant_example_is_solved_across_its_kink():
+    assert all(row.holds for row in kinks.kinks())
+
+
 def test_half_of_the_second_moment_bound_is_caught(monkeypatch):
     monkeypatch.setattr(estimate, "SIZES", (10,))
     monkeypatch.setattr(estimate, "DRAWS", 1000)

@@ -18,7 +18,7 @@ def path(
     method: Method, federation: Federation, x: Any, *, rounds: int, seeds: int, tau: float, cohort: int, steps: Any = None
 ) -> np.ndarray:
     """x_r for r < rounds, [seeds, rounds, n], float64. `steps` [rounds] replaces H_r = ceil(tau sqrt(r + 1))."""
-    watched = method._replace(aggregate=lambda server, *rest: (method.aggregate(server, *rest)[0], server.x))
+    watched = method._replace(aggregate=lambda server, *rest: (method.aggregate(server, *rest)[0], method.global_model(server)))
     plans = [
         make_plan(
             np.random.default_rng([s, 1]),
@@ -33,9 +33,10 @@ def path(
     plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
     engine = compiled(watched, capacity=rounds, cohort="vmap")
 
-    def one(plan: Plan, key: Any, federation: Federation) -> Any:
-        state = engine.init(jnp.asarray(x, jnp.float32), federation)
+    state = engine.init(jnp.asarray(x, jnp.float32), federation)
+
+    def one(plan: Plan, key: Any, state: Any, federation: Federation) -> Any:
         return engine.advance(state, federation, plan, key, 0, rounds)[1]
 
     key = jnp.stack([keys.root(s) for s in range(seeds)])
-    return np.asarray(jax.jit(jax.vmap(one, in_axes=(0, 0, None)))(plan, key, federation), np.float64)
+    return np.asarray(jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)))(plan, key, state, federation), np.float64)
