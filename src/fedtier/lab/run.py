@@ -179,9 +179,9 @@ def _finish(experiment: Experiment, store: Store, state: State, scores: Scores) 
     if x is not None:
         store.write_arrays("model.safetensors", x, model=experiment.config.model.name, seeds=experiment.config.run.seeds)
     clients = [
-        {"seed": experiment.config.run.seed + s, "personal": _numbers(scores.personal_accuracy[s]), "global": _numbers(scores.global_on_client[s])}
-        for s in range(experiment.config.run.seeds)
-    ]  # fmt: skip
+        {"seed": experiment.config.run.seed + s, "personal": _numbers(personal), "global": _numbers(shared)}
+        for s, (personal, shared) in enumerate(zip(scores.personal_accuracy, scores.global_on_client, strict=True))
+    ]
     store.write("clients.json", json.dumps(clients).encode())
     store.log("finished")
 
