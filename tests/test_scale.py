@@ -24,20 +24,20 @@ for first in range(0, 1000, 100):
 print(json.dumps(peaks))
 """
 
-WIDE = """
+WIDE = '''
 import json, resource
 from pathlib import Path
 from fedtier.lab import config
 from fedtier.lab.progress import Progress
 from fedtier.lab.run import run
 
-cfg = config.read(None, ["data.name=synthetic", "data.partition=natural", "data.clients=100000", "data.rows=10", "data.features=8",
-    "data.server_share=0.01", "data.test_share=0.01", "run.participation=0.001", "run.rounds=20", "run.tau=1", "run.eval_every=20",
-    "run.eval_clients=200", "data.client_test_share=0.2", "method.name=NAME"])
+cfg = config.read(None, """data.name=synthetic data.partition=natural data.clients=100000 data.rows=10 data.features=8
+    data.server_share=0.01 data.test_share=0.01 data.client_test_share=0.2 method.name=NAME
+    run.participation=0.001 run.rounds=20 run.tau=1 run.eval_every=20 run.eval_clients=200""".split())
 result = run(cfg, Path("OUT"), progress=Progress(quiet=True))
 print(json.dumps({"gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, "cohort": result.experiment.plan.cohort,
     "accuracy": result.final[0]["global_accuracy"]}))
-"""
+'''
 
 
 def last_line(program):
