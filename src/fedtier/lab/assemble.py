@@ -57,7 +57,7 @@ def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
     method = make(config.method.name, problem, config.method.options)
     given = config.method.options
     solve = lower_level(problem, **{key: given[key] for key in ("client_lr", "batch") if key in given})
-    clients = dataset.clients if config.data.partition == "natural" else config.data.clients
+    clients = _clients(config, dataset)
     seeds = [config.run.seed + s for s in range(config.run.seeds)]
     tau = np.asarray(config.run.tau, float)
 
@@ -80,6 +80,17 @@ def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
     )
     x = _first_model(config, dataset, model, problem, federation, key)
     return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps)
+
+
+def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
+    """Who has which rows for this seed, as `assemble` draws it, without the rows themselves."""
+    rng = np.random.default_rng([seed, 0])
+    alone = config.model_copy(update={"method": config.method.model_copy(update={"server_seat": False})})
+    return _federation(alone, dataset, dataset.labels, _clients(config, dataset), rng)
+
+
+def _clients(config: Config, dataset: Dataset) -> int:
+    return dataset.clients if config.data.partition == "natural" else config.data.clients
 
 
 def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree]:

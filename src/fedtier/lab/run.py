@@ -15,14 +15,15 @@ import numpy as np
 
 from .. import trees
 from ..engines import State, compiled
-from ..errors import FedtierError
+from ..errors import NOTHING, FedtierError
 from ..federation import Plan
+from . import census
 from . import config as configuration
 from .assemble import Experiment, assemble
 from .config import Config
 from .metrics import Scores, Traffic, evaluator, spread, traffic
 from .progress import Progress
-from .store import Store
+from .store import HINT_DAMAGED, Store
 
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 
@@ -60,12 +61,17 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
     first, written, spent = 0, 0, 0.0
     if resumed and (store.folder / "checkpoint.safetensors").exists():
         state, words = store.read_arrays("checkpoint.safetensors", like=state)
+        if words.get("config") != config.digest():
+            rule = f"belongs to another run: its configuration has the digest {words.get('config')}, not {config.digest()}"
+            raise FedtierError(str(store.folder / "checkpoint.safetensors"), NOTHING, rule, HINT_DAMAGED)
         state = jax.tree.map(jax.numpy.asarray, state)
         first, written, spent = int(words["round"]), int(words["rows"]), float(words["seconds"])
     if resumed:
         store.keep_rows(written)
     if not resumed or not (store.folder / "plan.safetensors").exists():
         store.write_arrays("plan.safetensors", plan)
+    if not resumed or not (store.folder / "partition.json").exists():
+        store.write("partition.json", census.of_experiment(experiment).to_json())
 
     clock = time.perf_counter()
     state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, 0)  # compiles, moves nothing
@@ -85,7 +91,8 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
 
     def checkpoint(number: int) -> None:
         seconds = spent + time.perf_counter() - clock
-        store.write_arrays("checkpoint.safetensors", state, round=number, rows=written, seconds=seconds)
+        words = {"round": number, "rows": written, "seconds": seconds, "config": config.digest()}
+        store.write_arrays("checkpoint.safetensors", state, **words)
 
     def diverged(number: int, why: str) -> FedtierError:
         """Puts the state after the last sound stop on disk: rounds since the checkpoint are played again."""
@@ -195,7 +202,8 @@ def _diverged(store: Store, first: int, number: int, why: str) -> FedtierError:
 
 def _worst_loss(scores: Scores) -> float:
     """The largest loss of any seed, on the server's rows or the test rows: a model that fits the former may be wild."""
-    return float(np.nanmax([*scores.f1, *scores.global_loss], initial=0.0))
+    known = [float(loss) for loss in (*scores.f1, *scores.global_loss) if not np.isnan(loss)]
+    return max(known, default=0.0)  # local_only has no global model, hence no loss
 
 
 def _mean(values: np.ndarray) -> float:
