@@ -38,9 +38,8 @@ class Scores(NamedTuple):
 
 def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
     """evaluate(state, round) -> Scores with a leading axis for the seeds, for at most run.eval_clients clients."""
-    config, method, problem = experiment.config, experiment.method, experiment.problem
-    count = min(experiment.clients, config.run.eval_clients)
-    chosen = np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
+    method, problem = experiment.method, experiment.problem
+    chosen = evaluated(experiment)
     solves_lower_level = method.name == "zo_hfl"
 
     def accuracy(x: PyTree | None, view: View) -> Any:
@@ -90,6 +89,12 @@ def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
         return jax.tree.map(np.asarray, out)
 
     return evaluate
+
+
+def evaluated(experiment: Experiment) -> np.ndarray:
+    """The numbers of the clients whose personal models are looked at: all, or run.eval_clients of them, evenly spaced."""
+    count = min(experiment.clients, experiment.config.run.eval_clients)
+    return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
 
 
 def _one(row: PyTree) -> PyTree:

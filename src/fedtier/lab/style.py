@@ -1,0 +1,78 @@
+"""What page and figures share: one colour, dash and marker per method, words and units of the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .gather import TITLES, Curve, position
+
+# Okabe and Ito's palette, which colour-blind readers tell apart, without its yellow (too pale on white), then two of Tol's.
+PALETTE = ("#0072B2", "#D55E00", "#E69F00", "#009E73", "#4D4D4D", "#CC79A7", "#56B4E9", "#882255", "#999933")
+DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+class Look(NamedTuple):
+    colour: str
+    dash: str
+    number: int  # for markers
+
+
+class Measure(NamedTuple):
+    key: str
+    title: str
+    axis: str
+    path: tuple[str, ...]
+    scale: float
+
+
+class Across(NamedTuple):
+    key: str
+    words: str  # "against ..."
+    axis: str
+
+
+MEASURES = (
+    Measure("loss", "Test loss", "test loss (nats)", ("global_loss",), 1.0),
+    Measure("global", "Global accuracy", "accuracy (%)", ("global_accuracy",), 100.0),
+    Measure("personal", "Personal accuracy", "mean accuracy (%)", ("personal_accuracy", "mean"), 100.0),
+)
+ACROSS = (
+    Across("round", "rounds", "rounds"),
+    Across("bytes", "bytes", "sent, up and down ({unit})"),
+    Across("local_steps", "local steps", "local steps, all clients{unit}"),
+)
+
+
+def looks(curves: Sequence[Curve]) -> dict[str, Look]:
+    """One look per method's label, the same everywhere: a known method has its own colour, variants take free ones."""
+    known = list(TITLES)
+    out: dict[str, Look] = {}
+    taken: list[int] = []
+    for curve in curves:
+        if curve.method in out:
+            continue
+        wish = known.index(curve.name) if curve.name in known else len(known)
+        free = [k % len(PALETTE) for k in range(wish, wish + len(PALETTE)) if k % len(PALETTE) not in taken]
+        place = free[0] if free else len(out) % len(PALETTE)
+        taken.append(place)
+        out[curve.method] = Look(PALETTE[place], DASHES[len(out) // len(PALETTE) % len(DASHES)], place)
+    return out
+
+
+class Unit(NamedTuple):
+    divide: float
+    axis: str
+    log: bool
+
+
+def unit(curves: Sequence[Curve], across: Across) -> Unit:
+    """A unit that keeps the ticks short, and a logarithmic axis where methods end more than twenty-fold apart."""
+    ends = [max(position(row, across.key) for row in curve.rows) for curve in curves]
+    most, some = max(ends), [end for end in ends if end > 0]
+    log = bool(some) and across.key != "round" and most > 20 * min(some)
+    if across.key == "bytes":
+        power = 0 if log else next((p for p in (3, 2, 1) if most >= 1000.0**p), 0)
+        return Unit(1000.0**power, across.axis.format(unit=("bytes", "kB", "MB", "GB")[power]), log)
+    thousands = across.key == "local_steps" and most >= 20_000 and not log
+    return Unit(1000.0 if thousands else 1.0, across.axis.format(unit=" (thousands)" if thousands else ""), log)
