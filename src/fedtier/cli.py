@@ -38,8 +38,20 @@ def run(
 
     config = configuration.read(file, [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])])
     _use_compilation_cache()
-    result = play(config, out or _new_folder(config), progress=_progress())
+    result = play(config, out or _new_folder(f"{config.method.name}-{config.data.name}"), progress=_progress())
     _print(final_object(result) if json else run_table(result))
+
+
+def demo(out: Path | None = None) -> None:
+    """Compare ZO-HFL with FedAvg, SCAFFOLD, server-only and local-only on embedded data.
+
+    Args:
+        out: Folder of the results, a new one; default: runs/DATE-demo.
+    """
+    from .lab.demo import demo as play
+
+    _use_compilation_cache()
+    _print(play(out or _new_folder("demo"), _progress()))
 
 
 def resume(folder: tyro.conf.Positional[Path], json: bool = False) -> None:
@@ -97,7 +109,7 @@ def cite(file: Config = None, settings: Settings = ()) -> None:
     _print(bibliography(configuration.read(file, settings)))
 
 
-COMMANDS: dict[str, Any] = {"run": run, "resume": resume, "methods": methods, "check": check, "cite": cite}
+COMMANDS: dict[str, Any] = {"demo": demo, "run": run, "resume": resume, "methods": methods, "check": check, "cite": cite}
 
 
 def main() -> None:
@@ -149,11 +161,10 @@ def _progress() -> Any:
     return Progress()
 
 
-def _new_folder(config: Any) -> Path:
+def _new_folder(name: str) -> Path:
     import datetime
 
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{stamp}-{config.method.name}-{config.data.name}"
+    base = Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{name}"
     return next(f for f in [base, *(base.with_name(f"{base.name}-{k}") for k in range(2, 1000))] if not f.exists())
 
 

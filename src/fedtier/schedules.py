@@ -23,23 +23,23 @@ Schedule = Callable[[Any], Any]
 StepSize = float | int | str | Schedule
 
 
-def constant(c: float) -> Schedule:
+def constant(c: Any) -> Schedule:
     positive("c", c)
     return lambda count: c + 0.0 * count
 
 
-def inverse_sqrt(c: float) -> Schedule:
+def inverse_sqrt(c: Any) -> Schedule:
     positive("c", c)
     return lambda count: c / jnp.sqrt(count + 1.0)
 
 
-def inverse(c: float, offset: float = 1.0) -> Schedule:
+def inverse(c: Any, offset: float = 1.0) -> Schedule:
     positive("c", c)
     positive("offset", offset)
     return lambda count: c / (count + offset)
 
 
-def power(c: float, a: float) -> Schedule:
+def power(c: Any, a: float) -> Schedule:
     positive("c", c)
     positive("a", a)
     return lambda count: c / (count + 1.0) ** a

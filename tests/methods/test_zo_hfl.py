@@ -30,7 +30,7 @@ def x_of(state):
 
 def estimate(plus, minus, v, eta, n):
     """The paper's estimate through the estimator that zo_hfl uses by default."""
-    sphere_estimator = make_estimator("sphere", supervised(cross_entropy(softmax(4, 2))), directions=1, mix=0.0, control=False)
+    sphere_estimator = make_estimator("sphere", supervised(cross_entropy(softmax(4, 2))))
     return sphere_estimator.estimate((plus - minus) / (2 * eta), v, None, None)
 
 
@@ -216,7 +216,9 @@ def test_local_only_trains_each_client_from_where_it_stopped():
     [
         ({"smoothing": -1.0}, "smoothing"), ({"server_lr": -0.1}, "server_lr"), ({"client_lr": "inverse(0)"}, "client_lr"),
         ({"uplink": "value"}, "uplink"), ({"directions": 0}, "directions"), ({"server_step": "adma"}, "server_step"),
-        ({"start": "cold"}, "start"), ({"server_lr": "inverse_sqr(0.1)"}, "server_lr"), ({"batch": 0}, "batch"),
+        ({"start": "cold"}, "start"), ({"estimator": "guided", "uplink": "values"}, "uplink"), ({"cohort": "latest"}, "cohort"),
+        ({"estimator": "guidde"}, "estimator"), ({"mix": 0.1}, "mix"), ({"estimator": "exact", "control": True}, "control"),
+        ({"averaging": -1}, "averaging"), ({"trust": -1.0}, "trust"), ({"server_lr": "inverse_sqr(0.1)"}, "server_lr"), ({"batch": 0}, "batch"),
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused_by_name(options, name):

@@ -37,7 +37,7 @@ def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
 
 def check_federation(method: Method, federation: Federation) -> None:
     """Refuses a federation that the method cannot run on, before anything is traced."""
-    if method.needs_server_data:
+    if method.needs_server_data and not isinstance(federation.server.size, jax.core.Tracer):
         rows = int(jnp.min(federation.server.size))
         require(rows > 0, "server_share", rows, f"{method.name} needs rows at the server", "build(..., server_share=0.3)")
 

@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 
 from .. import keys
 from ..errors import FedtierError, require
-from ..federation import Federation, Plan, build, growing_steps, make_plan, partition, with_seat
+from ..federation import Federation, Plan, Window, build, growing_steps, make_plan, partition, with_seat
 from ..federation import datasets as data_sets
 from ..federation.datasets import Dataset
 from ..keys import Tag
@@ -53,10 +53,7 @@ def load_data(config: Config) -> Dataset:
 def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
     """Loads the data (unless given) and draws everything that is drawn before round 0."""
     dataset = dataset or load_data(config)
-    model, problem, arrays = _problem(config, dataset)
-    method = make(config.method.name, problem, config.method.options)
-    given = config.method.options
-    solve = lower_level(problem, **{key: given[key] for key in ("client_lr", "batch") if key in given})
+    model, problem, arrays, method, solve = _algorithm(config, dataset)
     clients = _clients(config, dataset)
     seeds = [config.run.seed + s for s in range(config.run.seeds)]
     tau = np.asarray(config.run.tau, float)
@@ -91,6 +88,21 @@ def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
 
 def _clients(config: Config, dataset: Dataset) -> int:
     return dataset.clients if config.data.partition == "natural" else config.data.clients
+
+
+def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
+    """The same experiment with other values in [method]; they may be traced, so nothing is checked."""
+    method_table = experiment.config.method.model_copy(update=options)
+    config = experiment.config.model_copy(update={"method": method_table})
+    model, problem, _, method, solve = _algorithm(config, experiment.dataset)
+    return experiment._replace(config=config, model=model, problem=problem, method=method, solve=solve)
+
+
+def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
+    model, problem, arrays = _problem(config, dataset)
+    given = config.method.options
+    solve = lower_level(problem, **{key: given[key] for key in ("client_lr", "batch") if key in given})
+    return model, problem, arrays, make(config.method.name, problem, given), solve
 
 
 def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree]:
@@ -138,10 +150,19 @@ def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, 
         arrays, draws[data.partition](), clients=clients, rng=rng, server_share=data.server_share,
         test_share=data.test_share, client_test_share=data.client_test_share,
     )  # fmt: skip
+    if data.validation_share:
+        federation = _validation(federation, data.validation_share)
     for name, window in (("data.test_share", federation.test), ("data.server_share", federation.server)):
         require(int(window.size) > 0, name, getattr(data, name[5:]), f"leaves no row of {dataset.rows}", "raise it")
     federation = federation._replace(spec=_spec(config, dataset, federation.spec, clients))
     return with_seat(federation) if config.method.server_seat else federation
+
+
+def _validation(federation: Federation, share: float) -> Federation:
+    """The first rows of the server's window take the place of the test rows, which then nobody sees."""
+    start, size = federation.server
+    held = jnp.round(size * share).astype(size.dtype)
+    return federation._replace(test=Window(start, held), server=Window(start + held, size - held))
 
 
 def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:

@@ -14,7 +14,8 @@ FEDTIER = """@software{fedtier,
 JAX = """@software{jax2018github,
   title = {{JAX}: composable transformations of {Python+NumPy} programs},
   author = {Bradbury, James and Frostig, Roy and Hawkins, Peter and Johnson, Matthew James and Leary, Chris and
-            Maclaurin, Dougal and Necula, George and Paszke, Adam and VanderPlas, Jake and Wanderman-Milne, Skye and Zhang, Qiao},
+            Maclaurin, Dougal and Necula, George and Paszke, Adam and VanderPlas, Jake and
+            Wanderman-Milne, Skye and Zhang, Qiao},
   url = {http://github.com/jax-ml/jax},
   year = {2018}
 }"""

@@ -36,10 +36,15 @@ class Scores(NamedTuple):
     global_on_client: Any  # [c] global model on the same rows
 
 
-def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
-    """evaluate(state, round) -> Scores with a leading axis for the seeds, for at most run.eval_clients clients."""
-    method, problem = experiment.method, experiment.problem
-    chosen = evaluated(experiment)
+def evaluated_clients(experiment: Experiment) -> np.ndarray:
+    """At most run.eval_clients clients, evenly spaced."""
+    count = min(experiment.clients, experiment.config.run.eval_clients)
+    return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
+
+
+def scorer(experiment: Experiment) -> Callable[..., Scores]:
+    """score(state, federation, key, round, steps of the evaluated clients) -> Scores of one seed."""
+    method, problem, chosen = experiment.method, experiment.problem, evaluated_clients(experiment)
     solves_lower_level = method.name == "zo_hfl"
 
     def accuracy(x: PyTree | None, view: View) -> Any:
@@ -53,7 +58,7 @@ def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
             return jnp.nan
         return mean_over_rows(lambda rows: jax.vmap(lambda row: problem.f1(x, _one(row)))(rows), view)
 
-    def one_seed(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
+    def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
         x = method.global_model(state.server)
 
         def one_client(args: tuple) -> tuple[Any, Any, Any]:
@@ -74,10 +79,17 @@ def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
         test = federation.view(federation.test)
         return Scores(loss(x, federation.view(federation.server)), loss(x, test), accuracy(x, test), f2, personal, shared)
 
+    return score
+
+
+def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
+    """evaluate(state, round) -> Scores with a leading axis for the seeds."""
+    score, chosen = scorer(experiment), evaluated_clients(experiment)
+
     def all_seeds(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
         def one(args: tuple) -> Scores:
             state, rest, key = args
-            return one_seed(state, rest._replace(arrays=federation.arrays), key, number, steps)
+            return score(state, rest._replace(arrays=federation.arrays), key, number, steps)
 
         return each(one, (state, federation._replace(arrays=()), key))
 
@@ -89,12 +101,6 @@ def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
         return jax.tree.map(np.asarray, out)
 
     return evaluate
-
-
-def evaluated(experiment: Experiment) -> np.ndarray:
-    """The numbers of the clients whose personal models are looked at: all, or run.eval_clients of them, evenly spaced."""
-    count = min(experiment.clients, experiment.config.run.eval_clients)
-    return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
 
 
 def _one(row: PyTree) -> PyTree:

@@ -21,7 +21,7 @@ from . import census
 from . import config as configuration
 from .assemble import Experiment, assemble
 from .config import Config
-from .metrics import Scores, Traffic, evaluated, evaluator, spread, traffic
+from .metrics import Scores, Traffic, evaluated_clients, evaluator, spread, traffic
 from .progress import Progress
 from .store import HINT_DAMAGED, Store
 
@@ -185,7 +185,7 @@ def _finish(experiment: Experiment, store: Store, state: State, scores: Scores) 
     x = experiment.method.global_model(state.server)
     if x is not None:
         store.write_arrays("model.safetensors", x, model=experiment.config.model.name, seeds=experiment.config.run.seeds)
-    who = evaluated(experiment).tolist()
+    who = evaluated_clients(experiment).tolist()
     clients = [
         {"seed": experiment.config.run.seed + s, "clients": who, "personal": _numbers(personal), "global": _numbers(shared)}
         for s, (personal, shared) in enumerate(zip(scores.personal_accuracy, scores.global_on_client, strict=True))

@@ -52,12 +52,15 @@ class Estimator(NamedTuple):
 
 
 NAMES = ("sphere", "orthogonal", "guided", "first_order", "exact")
-# Chosen by measurement, see docs/estimators.md.
-AUTO = "guided"
+UPLINKS = ("values", "models", "estimate")
 
 
-def make(name: str, problem: Bilevel, *, directions: int, mix: float, control: bool) -> Estimator:
-    """The estimator `name` ("auto" stands for AUTO) with K = `directions`.
+def make(
+    name: str, problem: Bilevel, *, directions: int = 1, mix: float = 0.0, control: bool = False, uplink: str = "auto"
+) -> Estimator:
+    """The estimator `name` with K = `directions`, refused when it cannot live with `uplink`.
+
+    "auto" is guided, the best by measurement (docs/estimators.md), and sphere where only values or models may leave.
 
     mix      guided, K = 1: the chance of a random direction instead of the guide, so that no direction is lost;
              the estimate is then unbiased for the gradient of f_eta, at the price of its variance
@@ -66,9 +69,16 @@ def make(name: str, problem: Bilevel, *, directions: int, mix: float, control: b
     choice("estimator", name, ("auto", *NAMES))
     whole("directions", directions)
     share("mix", mix)
-    name = AUTO if name == "auto" else name
+    if name == "auto":
+        name = "sphere" if uplink in ("values", "models") else "guided"
     require(mix == 0 or name == "guided", "mix", mix, f"is for the guided estimator, not for {name}", "leave it out")
     require(not control or name in ("sphere", "orthogonal", "guided"), "control", control, f"has no meaning for {name}")
+    private = control or name in ("guided", "first_order", "exact")
+    fits = uplink == "auto" or (uplink == "estimate") == private
+    sends = "g_i: uplink = 'estimate'" if private else "values or models"
+    require(
+        fits, "uplink", uplink, f"the estimator {name}{' with control' * control} sends {sends}", "or choose estimator = 'auto'"
+    )
     if name in ("first_order", "exact"):
         rule = first_order(problem) if name == "first_order" else hypergradient(problem)
         return Estimator(name, 0, True, 0, lambda key, x, memory: (), lambda slopes, v, key, site: rule(site))

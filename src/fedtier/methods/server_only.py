@@ -36,7 +36,8 @@ def server_only(
     batch: int = 32,
     fine_tune: bool = False,
 ) -> Method:
-    """f1 alone; nothing crosses the wire. The server's options are those of `zo_hfl`; `fine_tune`, with `client_lr` and `batch`, as in FedAvg."""
+    """f1 alone; nothing crosses the wire. The server's options are those of `zo_hfl`; `fine_tune`, with `client_lr` and
+    `batch`, as in FedAvg."""
     init, step, model = descent(
         problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
         averaging=averaging,

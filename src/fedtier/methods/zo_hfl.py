@@ -81,7 +81,7 @@ def zo_hfl(
     mix: float = 0.0,
     control: bool = False,
     coupled: bool = True,
-    uplink: str = "values",
+    uplink: str = "auto",
     start: str = "probe",
     cohort: str = "arrived",
     client_lr: StepSize = 0.1,
@@ -99,27 +99,24 @@ def zo_hfl(
     smoothing     eta; below 0.01 float32 rounding shows (a warning says so)
     directions    K directions per client and round, 2 K solves; mix, control: see `estimators.make`
     coupled       the 2 K solves share their minibatches: 10 to 100 times less noise in the difference, one gather
-    uplink        "values": 2 K numbers leave the client; "models": the 2 K models do, and the server applies f2. Both
-                  for sphere and orthogonal; the other estimators send g_i itself
+    uplink        what leaves a client: "values", 2 K numbers, or "models", its 2 K models (both: sphere, orthogonal), or
+                  "estimate", g_i itself (the others); "auto": the least that the estimator needs
     start         "probe": a solve starts at x ± eta v; "warm": at the client's last solution, projected
     cohort        "arrived": mean of g_i over the replies; "latest": over the latest reply of every client, which at low
                   participation trades staleness for variance (needs an estimator that sends g_i; one model of state)
     averaging, trust, server_*    see `solvers.descent`; server_step: sgd, momentum, adam or any optax one
     """
     positive("smoothing", smoothing)
-    choice("uplink", uplink, ("values", "models"))
+    choice("uplink", uplink, ("auto", *estimators.UPLINKS))
     choice("start", start, ("probe", "warm"))
     choice("cohort", cohort, ("arrived", "latest"))
     if smoothing < FLOAT32_FLOOR and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
         warnings.warn(
             f"smoothing = {smoothing}: float32 rounds x ± eta v; use >= {FLOAT32_FLOOR}", FedtierWarning, stacklevel=2
         )
-    chosen = estimators.make(estimator, problem, directions=directions, mix=mix, control=control)
-    hint = "estimator = 'guided' sends g_i"
-    require(
-        cohort == "arrived" or chosen.private, "cohort", cohort, f"needs an estimator that sends g_i, not {estimator}", hint
-    )
-    require(uplink == "values" or not chosen.private, "uplink", uplink, f"{estimator} sends neither values nor models but g_i")
+    chosen = estimators.make(estimator, problem, directions=directions, mix=mix, control=control, uplink=uplink)
+    fits = cohort == "arrived" or chosen.private
+    require(fits, "cohort", cohort, f"needs an estimator that sends g_i, not {chosen.name}", "estimator = 'guided' does")
     init, step, model = descent(
         problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
         averaging=averaging, trust=trust,
@@ -151,7 +148,7 @@ def zo_hfl(
             ys = jax.vmap(jax.vmap(lambda point, draw: solve_at(point, draw, turn.steps)))(points, draws)
             f2, y = values(points, ys, spec), trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys)
             if not chosen.private:
-                up = f2 if uplink == "values" else Models(*(trees.take(ys, j) for j in range(2)))
+                up = Models(*(trees.take(ys, j) for j in range(2))) if uplink == "models" else f2
                 return remember(client, x, y, turn), up
             s = slopes(f2)
         else:

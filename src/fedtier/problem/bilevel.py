@@ -61,8 +61,8 @@ def cross_entropy(model: Model) -> Callable[[PyTree, Rows], Float[Array, ""]]:
 def supervised(
     loss: Callable[..., Any],
     *,
-    penalty: float = 1.0,
-    proximity: float = 0.0,
+    penalty: Any = 1.0,
+    proximity: Any = 0.0,
     Y: ConstraintSet | None = None,
 ) -> Bilevel:
     """The paper's experiments: f1 = loss, f2 = penalty/2 weight |x - y|^2, h = loss + proximity/2 |x - y|^2.

@@ -34,7 +34,7 @@ class QuadraticSpec(NamedTuple):
     curvature: Float[Array, "n"]  # q_i
 
 
-def two_level_quadratic(*, penalty: float = 1.0, proximity: float = 1.0, Y: ConstraintSet | None = None) -> Bilevel:
+def two_level_quadratic(*, penalty: Any = 1.0, proximity: Any = 1.0, Y: ConstraintSet | None = None) -> Bilevel:
     """The problem above; a batch is an array of rows [B, n]."""
     not_negative("penalty", penalty)
     not_negative("proximity", proximity)

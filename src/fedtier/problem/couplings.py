@@ -20,7 +20,7 @@ from ..errors import not_negative, positive
 Coupling = Callable[[PyTree, PyTree, Any], Float[Array, ""]]
 
 
-def quadratic(penalty: float) -> Coupling:
+def quadratic(penalty: Any) -> Coupling:
     """penalty/2 weight |x - y|^2.
 
     Not Lipschitz on all of space: Assumption 1(i) of the paper needs a ball around x (`sets.ball`) or `huber`.
@@ -34,7 +34,7 @@ def quadratic(penalty: float) -> Coupling:
     return f2
 
 
-def huber(penalty: float, width: float) -> Coupling:
+def huber(penalty: Any, width: float) -> Coupling:
     """`quadratic` up to |x - y| = width, then linear: Lipschitz with constant penalty weight width everywhere."""
     not_negative("penalty", penalty)
     positive("width", width)
