@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..errors import FedtierError, choice
+from ..errors import NOTHING, FedtierError, require
 from .census import Census
 from .gather import Curve, band
 from .style import ACROSS, MEASURES, Look, Measure, looks, unit
@@ -28,14 +28,19 @@ STYLE: dict[str, Any] = {
 
 def save(figure: Figure, path: Path) -> None:
     """Writes the figure; the same figure gives the same bytes."""
-    ending = path.suffix.removeprefix(".").lower()
-    choice("--out", ending, ENDINGS)
+    ending = check_ending(path)
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}[ending]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata=undated, dpi=200, bbox_inches="tight")
     except OSError as error:
-        raise FedtierError("--out", str(path), f"cannot be written: {error.strerror}", "choose another folder") from None
+        raise FedtierError(str(path), NOTHING, f"cannot be written: {error.strerror}", "choose another folder") from None
+
+
+def check_ending(path: Path) -> str:
+    ending = path.suffix.removeprefix(".").lower()
+    require(ending in ENDINGS, "--out", str(path), f"must end in .{', .'.join(ENDINGS)}", "for example partition.svg")
+    return ending
 
 
 @mpl.rc_context(STYLE)

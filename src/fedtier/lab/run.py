@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,8 @@ from .config import Config
 from .metrics import Scores, Traffic, evaluated_clients, evaluator, spread, traffic
 from .progress import Progress
 from .store import HINT_DAMAGED, Store
+from .track import Tracker, open_trackers
+from .track import check as check_trackers
 
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 
@@ -36,10 +38,22 @@ class Result(NamedTuple):
     state: State
 
 
-def run(config: Config, folder: Path, *, progress: Progress, experiment: Experiment | None = None) -> Result:
-    """Runs `config` into the new `folder`."""
+def run(
+    config: Config, folder: Path, *, progress: Progress, experiment: Experiment | None = None, track: Sequence[str] = ()
+) -> Result:
+    """Runs `config` into the new `folder`; `track` names trackers that get every row too."""
+    check_trackers(track)
     experiment = experiment or assemble(config)
-    return _play(experiment, Store.create(folder, config), progress, resumed=False)
+    store = Store.create(folder, config)
+    trackers = open_trackers(track, config, folder)
+    finished = False
+    try:
+        result = _play(experiment, store, progress, resumed=False, trackers=trackers)
+        finished = True
+    finally:
+        for tracker in trackers:
+            tracker.close(finished)
+    return result
 
 
 def resume(folder: Path, *, progress: Progress) -> Result:
@@ -49,7 +63,9 @@ def resume(folder: Path, *, progress: Progress) -> Result:
     return _play(assemble(configuration.read(folder / "config.toml")), Store(folder), progress, resumed=True)
 
 
-def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: bool) -> Result:
+def _play(
+    experiment: Experiment, store: Store, progress: Progress, *, resumed: bool, trackers: Sequence[Tracker] = ()
+) -> Result:
     config, plan, seeds = experiment.config, experiment.plan, experiment.config.run.seeds
     rounds = config.run.rounds
     stops = _stops(config)
@@ -86,6 +102,8 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
         seconds = {"compile": compile_seconds, "run": spent + time.perf_counter() - clock}
         rows = [_row(experiment, bytes_per_message, scores, s, number, seconds) for s in range(seeds)]
         store.append(rows)
+        for tracker in trackers:
+            tracker.log(rows)
         written += len(rows)
         progress.update(number, rows)
 
