@@ -171,7 +171,7 @@ def _named(runs: list[Curve]) -> list[Curve]:
 
 
 def _of_method(key: tuple[str, str]) -> bool:
-    return key in OF_METHOD or (key[0] == "method" and key[1] != "name")
+    return key in OF_METHOD or key[0] == "method"
 
 
 def _differing(tables: list[Keys]) -> list[tuple[str, str]]:

@@ -88,8 +88,10 @@ def _section(members: list[Curve], look: dict[str, Look], prefix: str, figures: 
     per_method = charts.MOST_POINTS // max(1, len(members))
     squares = [(curve, charts.client_chart(curve, look, per_method)) for curve in members]
     if any(chart for _, chart in squares):
-        what = "One point is one client of one seed, judged on its own held-back rows. Above the diagonal the personal model is better."
-        parts.append(f'<h3>Clients: personal against global model</h3><p>{what}</p><div class="grid">')
+        what = "One point is one client of one seed, judged on its own held-back rows; above the diagonal its personal model wins."
+        alone = [curve.method for curve, chart in squares if chart is None and curve.finished]
+        what += f" Not shown, for want of a global model or of held-back rows: {', '.join(alone)}." if alone else ""
+        parts.append(f'<h3>Clients: personal against global model</h3><p>{escape(what)}</p><div class="grid">')
         for k, (_, chart) in enumerate(squares):
             if chart:
                 figures[f"{prefix}-clients-{k}"] = chart
@@ -125,7 +127,8 @@ def _legend(members: list[Curve], look: dict[str, Look]) -> str:
 
 
 def _table(curves: Sequence[Curve], baseline: str | None) -> str:
-    return f'<div class="scroll">{tables.html(outcome(curves, baseline))}</div>'
+    table = outcome(curves, baseline)
+    return f'<div class="scroll">{tables.html(table)}</div><p>{escape(tables.note(table))}.</p>'
 
 
 def _words(curves: Sequence[Curve]) -> str:

@@ -54,12 +54,12 @@ def partition_figure(census: Census) -> Figure:
     table = np.vstack([census.clients, census.server])
     x, y = np.meshgrid(np.append(np.arange(clients), clients + 0.5), np.arange(classes), indexing="ij")
     colours = np.where(np.arange(clients + 1) < clients, "#0072B2", "#4D4D4D")
-    areas = 420.0 * table / max(1, table.max())
-    axes.scatter(x.ravel(), y.ravel(), s=areas.ravel(), c=np.repeat(colours, classes).tolist(), alpha=0.85, linewidths=0)
+    areas, some = 420.0 * table / max(1, table.max()), table > 0
+    axes.scatter(x[some], y[some], s=areas[some], c=np.repeat(colours, classes)[some.ravel()].tolist(), alpha=0.85, linewidths=0)
     axes.axvline(clients - 0.25, color=PALE, linewidth=1)
-    slanted = max(map(len, census.names)) > 3
-    axes.set_xticks([*range(clients), clients + 0.5], [*census.names, "server"])
-    axes.tick_params(axis="x", rotation=35 if slanted else 0, length=0)
+    slanted = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if max(map(len, census.names)) > 3 else {}
+    axes.set_xticks([*range(clients), clients + 0.5], [*census.names, "server"], **slanted)
+    axes.tick_params(axis="x", length=0)
     axes.tick_params(axis="y", length=0)
     axes.set_yticks(range(classes), [_short(label) for label in census.labels])
     axes.set_xlim(-0.7, clients + 1.2)
@@ -107,7 +107,7 @@ def curves_figure(curves: Sequence[Curve], measures: Sequence[Measure] = MEASURE
         row[0].set_ylabel(measure.axis)
         row[0].set_title(measure.title)
     handles = {line.get_label(): line for axes in grid[:, 0] for line in axes.get_lines()}
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, max(1, len(handles))))
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(6, max(1, len(handles))))
     return figure
 
 
@@ -135,9 +135,9 @@ def clients_figure(curves: Sequence[Curve]) -> Figure | None:
     shown = [curve for curve in curves if any(p.shared is not None and p.personal is not None for p in curve.points)]
     if not shown:
         return None
-    columns = min(3, len(shown))
+    columns = len(shown) if len(shown) <= 4 else 3
     rows = -(-len(shown) // columns)
-    figure = Figure(figsize=(3.0 * columns, 3.0 * rows), layout="constrained")
+    figure = Figure(figsize=(2.5 * columns, 2.7 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     look = looks(curves)
     for axes in grid.flat[len(shown) :]:
@@ -147,8 +147,9 @@ def clients_figure(curves: Sequence[Curve]) -> Figure | None:
         axes.plot([0, 100], [0, 100], color="#aaaaaa", linewidth=1)
         axes.scatter(*(100 * pairs.T), s=16, color=look[curve.method].colour, alpha=0.6, linewidths=0)
         axes.set(title=curve.method, xlim=(-4, 104), ylim=(-4, 104), aspect="equal")
-    for axes in grid[-1]:
+    for axes in grid.flat[max(0, len(shown) - columns) : len(shown)]:  # nothing below them
         axes.set_xlabel("global model (%)")
+        axes.tick_params(labelbottom=True)
     for axes in grid[:, 0]:
         axes.set_ylabel("personal model (%)")
     return figure

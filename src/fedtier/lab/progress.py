@@ -64,7 +64,7 @@ class Progress:
         words = f"loss {_mean(rows, 'global_loss')}  accuracy {_mean(rows, 'global_accuracy')}  {rate:.0f} rounds/s"
         if self.bar is not None:
             self.bar.update(self.task, completed=number, words=words)
-        elif time.perf_counter() - self.last > PLAIN_EVERY or number == self.rounds:
+        elif number > self.first and (time.perf_counter() - self.last > PLAIN_EVERY or number == self.rounds):
             self.last = time.perf_counter()
             left = (self.rounds - number) / rate if rate else 0.0
             print(f"round {number}/{self.rounds}  {words}  {left:.0f} s left", file=sys.stderr, flush=True)

@@ -76,28 +76,28 @@ def rich_table(outcome: Outcome) -> list[Table | str]:
             table.add_section()
         last = line.setting
         table.add_row(*row)
-    return [table, _note(outcome)]
+    return [table, note(outcome)]
 
 
 def markdown(outcome: Outcome) -> str:
     heads, rows = headings(outcome), cells(outcome)
     rule = ["---" if heading in ("method", "setting") else "---:" for heading in heads]
     body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [heads, rule, *rows]]
-    return "\n".join([*body, "", _note(outcome), ""])
+    return "\n".join([*body, "", note(outcome), ""])
 
 
 def latex(outcome: Outcome) -> str:
     """A tabular for \\usepackage{booktabs}."""
     heads = headings(outcome)
     columns = "".join("l" if heading in ("method", "setting") else "r" for heading in heads)
-    out = [f"% {_note(outcome).replace('±', '+-')}", f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
+    out = [f"% {note(outcome).replace('±', '+-').replace('Δ', 'Delta')}", f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
     out += [" & ".join(map(_tex, heads)) + " \\\\", "\\midrule"]
     last = None
     for line, row in zip(lines(outcome), cells(outcome, "\\pm"), strict=True):
         out += ["\\midrule"] if last is not None and line.setting != last else []
         last = line.setting
         words = len(row) - len(outcome.plan.metrics) * (2 if _compares(outcome) else 1)
-        out.append(" & ".join([*map(_tex, row[:words]), *(f"${cell}$" if cell else "" for cell in row[words:])]) + " \\\\")
+        out.append(" & ".join([*map(_tex, row[:words]), *(_maths(cell) for cell in row[words:])]) + " \\\\")
     return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
 
 
@@ -115,11 +115,15 @@ def comma_separated(outcome: Outcome) -> str:
 
 
 def html(outcome: Outcome) -> str:
+    kinds = {"setting": ' class="word"', "method": ' class="word method"'}
+    heads = headings(outcome)
+
     def row(tag: str, words: list[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(word)}</{tag}>" for word in words) + "</tr>"
+        cells = (f"<{tag}{kinds.get(head, '')}>{escape(word)}</{tag}>" for head, word in zip(heads, words, strict=True))
+        return f"<tr>{''.join(cells)}</tr>"
 
     body = "".join(row("td", words) for words in cells(outcome))
-    return f"<table><thead>{row('th', headings(outcome))}</thead><tbody>{body}</tbody></table><p>{escape(_note(outcome))}</p>"
+    return f"<table><thead>{row('th', heads)}</thead><tbody>{body}</tbody></table>"
 
 
 def as_object(outcome: Outcome) -> dict[str, Any]:
@@ -129,7 +133,7 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
         numbers = values(outcome.finals[line.method, line.setting], metric)
         apart = line.differences.get(metric)
         each = {"mean": line.scores[metric].mean, "half_width": line.scores[metric].half, "values": numbers.tolist()}
-        return _known(each | ({"difference": apart._asdict()} if apart else {}))
+        return _known(each | ({"difference": {"mean": apart.mean, "half_width": apart.half}} if apart else {}))
 
     return {
         "baseline": outcome.plan.baseline,
@@ -170,8 +174,12 @@ def _difference_heading(metric: str) -> str:
     return f"Δ {heading.removesuffix(' %')}" + (" (points)" if METRICS[metric].percent else "")
 
 
-def _note(outcome: Outcome) -> str:
+def note(outcome: Outcome) -> str:
     return NOTE + (f"; Δ: difference to {outcome.plan.baseline}" if _compares(outcome) else "")
+
+
+def _maths(cell: str) -> str:
+    return {"": "", "-": "--"}.get(cell, f"${cell}$")
 
 
 def _tex(words: str) -> str:
