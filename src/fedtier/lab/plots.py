@@ -26,6 +26,7 @@ STYLE: dict[str, Any] = {
 }  # fmt: skip
 
 
+@mpl.rc_context(STYLE)
 def save(figure: Figure, path: Path) -> None:
     """Writes the figure; the same figure gives the same bytes."""
     ending = check_ending(path)
