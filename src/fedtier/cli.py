@@ -106,17 +106,19 @@ def compare(
         rule = "must be given, or --methods, but not both"
         raise FedtierError("FILE.toml", str(file) if file else None, rule, "fedtier compare --methods zo_hfl fedavg scaffold")
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
-    cells = comparison.read(file, store, changed, baseline) if file else comparison.from_names(methods, store, changed, baseline)
+    cells = (
+        comparison.read(file, store, changed, baseline) if file else comparison.from_names(methods, store, changed, baseline)
+    )
     _use_compilation_cache()
     outcome = comparison.play(cells, _progress())
-    format = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
-    text = tables.FORMATS[format](outcome) if format != "table" else _plain(tables.rich_table(outcome))
+    chosen: str = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
+    text = tables.FORMATS[chosen](outcome) if chosen != "table" else _plain(tables.rich_table(outcome))
     if out is not None:
         write_whole(out, text.encode())
         print(f"table: {out}", file=sys.stderr)
     if json:
         _print(tables.as_object(outcome))
-    elif out is not None or format == "table":
+    elif out is not None or chosen == "table":
         _print(tables.rich_table(outcome))
     else:
         _print(text.removesuffix("\n"))

@@ -32,7 +32,13 @@ def browser():
     assert all(found), "no Chromium: apt-get install chromium chromium-driver"
     options = webdriver.ChromeOptions()
     options.binary_location = found[0]
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"):
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+    ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(found[1]))
@@ -65,7 +71,8 @@ def test_every_chart_is_drawn_and_the_console_is_silent(opened):
 def test_the_page_fits_its_width_and_words_are_large_enough(opened):
     assert opened.execute_script("return document.documentElement.scrollWidth") <= opened.width
     beyond = """return [...document.querySelectorAll('.chart, h1, h2, h3, p, summary')]
-        .filter(e => e.getBoundingClientRect().right > innerWidth + 1 || e.getBoundingClientRect().left < 0).map(e => e.outerHTML.slice(0, 80))"""
+        .filter(e => e.getBoundingClientRect().right > innerWidth + 1 || e.getBoundingClientRect().left < 0)
+        .map(e => e.outerHTML.slice(0, 80))"""
     assert opened.execute_script(beyond) == []
     small = """return [...document.querySelectorAll('.chart text, p, td, th')]
         .filter(e => e.textContent.trim() && parseFloat(getComputedStyle(e).fontSize) < 11).map(e => e.textContent)"""

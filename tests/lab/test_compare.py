@@ -121,8 +121,17 @@ def test_a_file_of_methods_and_settings_gives_their_product(tmp_path):
         '[[settings]]\nlabel = "few"\ndata.alpha = 0.1\n[[settings]]\nlabel = "many"\ndata.alpha = 10.0\n'
     )
     plan = compare.read(file, tmp_path / "cells", ("run.seed=4",))
-    assert [(c.method, c.setting) for c in plan.cells] == [("A", "few"), ("server_only", "few"), ("A", "many"), ("server_only", "many")]
-    assert plan.baseline == "A" and {c.config.run.rounds for c in plan.cells} == {3} and {c.config.run.seed for c in plan.cells} == {4}
+    assert [(c.method, c.setting) for c in plan.cells] == [
+        ("A", "few"),
+        ("server_only", "few"),
+        ("A", "many"),
+        ("server_only", "many"),
+    ]
+    assert (
+        plan.baseline == "A"
+        and {c.config.run.rounds for c in plan.cells} == {3}
+        and {c.config.run.seed for c in plan.cells} == {4}
+    )
     assert plan.cells[0].config.run.tau == 2 and plan.cells[2].config.data.alpha == 10.0
     assert len({c.folder for c in plan.cells}) == 4
     moved = compare.read(file, tmp_path / "cells", ("run.seed=4", "run.checkpoint_every=7", "data.folder=elsewhere"))

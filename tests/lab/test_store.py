@@ -33,7 +33,7 @@ class FullDisk:
         self.room = room
 
     def __call__(self, path, mode, **words):
-        disk, file = self, open(path, mode, **words)
+        disk, file = self, open(path, mode, **words)  # noqa: SIM115
         write = file.write
 
         class Full(io.IOBase):
@@ -82,7 +82,9 @@ def test_a_full_disk_at_any_moment_is_told_and_the_run_goes_on_when_there_is_roo
 def test_a_small_real_disk_that_fills_up(fedtier, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)], check=False, capture_output=True
+    ).returncode:
         pytest.skip("mounting needs rights that this machine does not give")
     try:
         code, out, err = fedtier("run", *options([*ALONE, "run.rounds=200"]), "--out", disk / "run")

@@ -63,7 +63,8 @@ def client_chart(curve: Curve, look: dict[str, Look], most: int = MOST_POINTS) -
     diagonal = {"x": [0, 100], "y": [0, 100], "mode": "lines", "line": {"color": "#b0b7bf", "width": 1}, "hoverinfo": "skip"}
     dots = {
         "x": [round(100 * (p.shared or 0.0), 3) for p in points], "y": [round(100 * (p.personal or 0.0), 3) for p in points],
-        "text": words, "meta": curve.method, "mode": "markers", "hovertemplate": "%{text}: %{x:.1f} % → %{y:.1f} %<extra></extra>",
+        "text": words, "meta": curve.method, "mode": "markers",
+        "hovertemplate": "%{text}: %{x:.1f} % → %{y:.1f} %<extra></extra>",
         "marker": {"color": look[curve.method].colour, "size": 8, "opacity": 0.55},
     }  # fmt: skip
     layout = _layout(curve.method, "global model (%)", "personal model (%)")
@@ -76,7 +77,12 @@ def partition_chart(census: Census) -> Chart:
     """Bubbles whose area is the number of rows; a shaded grid where there are too many to tell apart."""
     clients, classes = census.clients.shape
     layout = _layout(census.title, "client", "class")
-    layout["yaxis"] |= {"tickvals": list(range(classes)), "ticktext": list(census.labels), "automargin": True, "zeroline": False}
+    layout["yaxis"] |= {
+        "tickvals": list(range(classes)),
+        "ticktext": list(census.labels),
+        "automargin": True,
+        "zeroline": False,
+    }
     if max(clients, classes) > BUBBLES_UP_TO:
         order = np.argsort(-census.clients.sum(axis=1), kind="stable")
         table = census.clients[order].T
@@ -84,8 +90,17 @@ def partition_chart(census: Census) -> Chart:
             layout["yaxis"] |= {"tickvals": None, "ticktext": None}
         layout["xaxis"]["title"]["text"] = f"{clients:,} clients, the largest first"
         ticks = [n for n in (0, 10, 100, 1000, 10_000, 100_000) if n <= table.max()]
-        bar = {"title": {"text": "rows"}, "tickvals": [float(np.log10(1 + n)) for n in ticks], "ticktext": [f"{n:,}" for n in ticks]}
-        shades = {"type": "heatmap", "z": np.log10(1 + table).round(3).tolist(), "customdata": table.tolist(), "colorscale": "Blues"}
+        bar = {
+            "title": {"text": "rows"},
+            "tickvals": [float(np.log10(1 + n)) for n in ticks],
+            "ticktext": [f"{n:,}" for n in ticks],
+        }
+        shades = {
+            "type": "heatmap",
+            "z": np.log10(1 + table).round(3).tolist(),
+            "customdata": table.tolist(),
+            "colorscale": "Blues",
+        }
         hover = {"hovertemplate": "class %{y}: %{customdata} rows<extra></extra>", "colorbar": bar, "reversescale": False}
         return {"data": [shades | hover], "layout": layout}
     names = [*census.names, "server"]
@@ -101,15 +116,28 @@ def partition_chart(census: Census) -> Chart:
             "color": ["#4D4D4D" if k == clients else "#0072B2" for k, _ in places], "opacity": 0.85, "line": {"width": 0},
         },
     }  # fmt: skip
-    layout["xaxis"] |= {"tickvals": at, "ticktext": names, "range": [-0.7, clients + 1.2], "zeroline": False, "automargin": True}
+    layout["xaxis"] |= {
+        "tickvals": at,
+        "ticktext": names,
+        "range": [-0.7, clients + 1.2],
+        "zeroline": False,
+        "automargin": True,
+    }
     layout["yaxis"]["range"] = [-0.7, classes - 0.3]
     return {"data": [bubbles], "layout": layout}
 
 
 def _layout(title: str, x: str, y: str) -> dict[str, Any]:
-    axis = {"gridcolor": "#e8ebee", "zeroline": False, "linecolor": "#8c959f", "showline": True, "ticks": "outside", "ticklen": 4}
+    axis = {
+        "gridcolor": "#e8ebee",
+        "zeroline": False,
+        "linecolor": "#8c959f",
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 4,
+    }
     return {
-        "title": {"text": f"<b>{title}</b>", "x": 0, "xref": "container", "xanchor": "left", "pad": {"l": 6}, "font": {"size": 13}},
+        "title": {"text": f"<b>{title}</b>", "x": 0, "xanchor": "left", "pad": {"l": 6}, "font": {"size": 13}},
         "font": FONT, "margin": {"l": 58, "r": 14, "t": 38, "b": 46}, "paper_bgcolor": "#fff", "plot_bgcolor": "#fff",
         "xaxis": axis | {"title": {"text": x, "standoff": 8}}, "yaxis": axis | {"title": {"text": y, "standoff": 8}},
         "showlegend": False, "dragmode": False,

@@ -91,8 +91,8 @@ def plan(tables: dict[str, Any], store: Path, settings: Sequence[str] = (), base
     metrics = tuple(options.get("metrics", DEFAULT_METRICS))
     for metric in metrics:
         choice("compare.metrics", metric, METRICS)
-    baseline = baseline or options.get("baseline", next(iter(methods)))
-    choice("compare.baseline", baseline, methods)
+    base: str = baseline or options.get("baseline", next(iter(methods)))
+    choice("compare.baseline", base, methods)
     cells = []
     for setting, extra in variants.items():
         for method, own in methods.items():
@@ -101,7 +101,7 @@ def plan(tables: dict[str, Any], store: Path, settings: Sequence[str] = (), base
             merged = configuration.with_settings(_merge(shared, extra, inside), settings)
             cell_config = configuration.check(merged)
             cells.append(Cell(method, setting, cell_config, store / cell_name(cell_config)))
-    return Plan(cells, baseline, metrics)
+    return Plan(cells, base, metrics)
 
 
 def cell_name(config: Config) -> str:

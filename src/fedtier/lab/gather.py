@@ -25,7 +25,7 @@ TITLES = {
     "server_only": "server only", "local_only": "local only",
 }  # fmt: skip
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
-NO_MATTER = {("run", "seed"), ("run", "seeds"), ("run", "eval_every"), ("run", "checkpoint_every"), ("run", "eval_clients"), ("data", "folder")}  # fmt: skip
+NO_MATTER = {*(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients")), ("data", "folder")}
 
 Keys = dict[tuple[str, str], Any]
 

@@ -88,7 +88,9 @@ def _section(members: list[Curve], look: dict[str, Look], prefix: str, figures: 
     per_method = charts.MOST_POINTS // max(1, len(members))
     squares = [(curve, charts.client_chart(curve, look, per_method)) for curve in members]
     if any(chart for _, chart in squares):
-        what = "One point is one client of one seed, judged on its own held-back rows; above the diagonal its personal model wins."
+        what = (
+            "One point is one client of one seed, judged on its own held-back rows; above the diagonal its personal model wins."
+        )
         alone = [curve.method for curve, chart in squares if chart is None and curve.finished]
         what += f" Not shown, for want of a global model or of held-back rows: {', '.join(alone)}." if alone else ""
         parts.append(f'<h3>Clients: personal against global model</h3><p>{escape(what)}</p><div class="grid">')
@@ -101,7 +103,9 @@ def _section(members: list[Curve], look: dict[str, Look], prefix: str, figures: 
     if census:
         figures[f"{prefix}-partition"] = charts.partition_chart(census)
         tall = min(720, max(220, 110 + 30 * len(census.labels)))
-        words = f"Seed {census.seed}. The area of a bubble is the number of rows; the test set has {census.test.sum():,} rows more."
+        words = (
+            f"Seed {census.seed}. The area of a bubble is the number of rows; the test set has {census.test.sum():,} rows more."
+        )
         parts.append(f"<h3>Who has how many of which class</h3><p>{words}</p>")
         parts.append(f'<div class="chart wide" style="--tall: {tall}px" id="{prefix}-partition"></div>')
     return parts
@@ -117,7 +121,9 @@ def _legend(members: list[Curve], look: dict[str, Look]) -> str:
     buttons = []
     for curve in members:
         mark = look[curve.method]
-        line = f'<line x1="0" y1="6" x2="26" y2="6" stroke="{mark.colour}" stroke-width="3" stroke-dasharray="{dash[mark.dash]}"/>'
+        line = (
+            f'<line x1="0" y1="6" x2="26" y2="6" stroke="{mark.colour}" stroke-width="3" stroke-dasharray="{dash[mark.dash]}"/>'
+        )
         name = escape(curve.method, quote=True)
         buttons.append(
             f'<button type="button" aria-pressed="true" data-method="{name}">'

@@ -19,7 +19,7 @@ BUBBLES_UP_TO = 40  # clients and classes; beyond that a shaded grid is easier t
 ENDINGS = ("svg", "pdf", "png")
 MARKERS = "osD^vPX<>"
 INK, PALE = "#222222", "#d9d9d9"
-STYLE: dict[str, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 9, "axes.titlesize": 10, "axes.titlelocation": "left", "axes.edgecolor": "#888888", "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": "#e6e6e6", "axes.axisbelow": True, "legend.frameon": False,
     "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "fedtier",
@@ -56,7 +56,9 @@ def partition_figure(census: Census) -> Figure:
     x, y = np.meshgrid(np.append(np.arange(clients), clients + 0.5), np.arange(classes), indexing="ij")
     colours = np.where(np.arange(clients + 1) < clients, "#0072B2", "#4D4D4D")
     areas, some = 420.0 * table / max(1, table.max()), table > 0
-    axes.scatter(x[some], y[some], s=areas[some], c=np.repeat(colours, classes)[some.ravel()].tolist(), alpha=0.85, linewidths=0)
+    axes.scatter(
+        x[some], y[some], s=areas[some], c=np.repeat(colours, classes)[some.ravel()].tolist(), alpha=0.85, linewidths=0
+    )
     axes.axvline(clients - 0.25, color=PALE, linewidth=1)
     slanted = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if max(map(len, census.names)) > 3 else {}
     axes.set_xticks([*range(clients), clients + 0.5], [*census.names, "server"], **slanted)
@@ -76,7 +78,9 @@ def _grid(census: Census) -> Figure:
     figure = Figure(figsize=(7.0, min(7.0, max(2.4, 1.4 + 0.22 * classes))), layout="constrained")
     axes = figure.add_subplot()
     order = np.argsort(-census.clients.sum(axis=1), kind="stable")
-    picture = axes.imshow(np.log10(1 + census.clients[order].T), aspect="auto", cmap="Blues", origin="lower", interpolation="nearest")
+    picture = axes.imshow(
+        np.log10(1 + census.clients[order].T), aspect="auto", cmap="Blues", origin="lower", interpolation="nearest"
+    )
     bar = figure.colorbar(picture, ax=axes, pad=0.01)
     ticks = [n for n in (0, 10, 100, 1000, 10_000, 100_000) if n <= census.clients.max()]
     bar.set_ticks([np.log10(1 + n) for n in ticks], labels=[f"{n:,}" for n in ticks])

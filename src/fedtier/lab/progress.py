@@ -14,7 +14,8 @@ PLAIN_EVERY = 10.0  # seconds between two plain lines
 
 
 class Progress:
-    """One run: start, update at every evaluation, stop. Several: `cells` before, `next_cell` and `found` between, `end` after."""
+    """One run: start, update at every evaluation, stop. Several: `cells` before them, `next_cell` and `cell_done` around
+    each, `end` after."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet

@@ -24,8 +24,8 @@ from .config import Config
 from .metrics import Scores, Traffic, evaluated_clients, evaluator, spread, traffic
 from .progress import Progress
 from .store import HINT_DAMAGED, Store
-from .track import Tracker, open_trackers
 from .track import check as check_trackers
+from .track import open_trackers
 
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 
@@ -44,15 +44,14 @@ def run(
     """Runs `config` into the new `folder`; `track` names trackers that get every row too."""
     check_trackers(track)
     experiment = experiment or assemble(config)
-    store = Store.create(folder, config)
-    trackers = open_trackers(track, config, folder)
+    Store.reserve(folder)
+    tracker = open_trackers(track, config, folder)
     finished = False
     try:
-        result = _play(experiment, store, progress, resumed=False, trackers=trackers)
+        result = _play(experiment, Store.create(folder, config), progress, resumed=False, log=tracker.log)
         finished = True
     finally:
-        for tracker in trackers:
-            tracker.close(finished)
+        tracker.close(finished)
     return result
 
 
@@ -64,7 +63,7 @@ def resume(folder: Path, *, progress: Progress) -> Result:
 
 
 def _play(
-    experiment: Experiment, store: Store, progress: Progress, *, resumed: bool, trackers: Sequence[Tracker] = ()
+    experiment: Experiment, store: Store, progress: Progress, *, resumed: bool, log: Callable[[list], None] = lambda rows: None
 ) -> Result:
     config, plan, seeds = experiment.config, experiment.plan, experiment.config.run.seeds
     rounds = config.run.rounds
@@ -102,8 +101,7 @@ def _play(
         seconds = {"compile": compile_seconds, "run": spent + time.perf_counter() - clock}
         rows = [_row(experiment, bytes_per_message, scores, s, number, seconds) for s in range(seeds)]
         store.append(rows)
-        for tracker in trackers:
-            tracker.log(rows)
+        log(rows)
         written += len(rows)
         progress.update(number, rows)
 

@@ -40,15 +40,19 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    @classmethod
-    def create(cls, folder: Path, config: Config) -> Store:
-        """A new folder with its configuration; refuses one that already holds a run."""
+    @staticmethod
+    def reserve(folder: Path) -> None:
+        """Makes the folder; refuses one that already holds a run."""
         if (folder / "config.toml").exists():
-            raise FedtierError(
-                "--out", str(folder), "already holds a run", f"choose another folder, or `fedtier resume {folder}`"
-            )
+            hint = f"choose another folder, or `fedtier resume {folder}`"
+            raise FedtierError("--out", str(folder), "already holds a run", hint)
         with _told(folder):
             folder.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def create(cls, folder: Path, config: Config) -> Store:
+        """A new folder with its configuration."""
+        cls.reserve(folder)
         store = cls(folder)
         store.write("environment.json", json.dumps(environment(), indent=1).encode())
         store.write("config.toml", config.toml().encode())

@@ -183,6 +183,13 @@ def _maths(cell: str) -> str:
 
 
 def _tex(words: str) -> str:
-    for plain, written in (("\\", "\\textbackslash "), ("%", "\\%"), ("_", "\\_"), ("&", "\\&"), ("#", "\\#"), ("Δ", "$\\Delta$")):
+    for plain, written in (
+        ("\\", "\\textbackslash "),
+        ("%", "\\%"),
+        ("_", "\\_"),
+        ("&", "\\&"),
+        ("#", "\\#"),
+        ("Δ", "$\\Delta$"),
+    ):
         words = words.replace(plain, written)
     return words

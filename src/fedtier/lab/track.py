@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import logging
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import FedtierError, choice
+from ..errors import FedtierError, FedtierWarning, choice
 from .config import Config
 
 Row = dict[str, Any]
@@ -33,16 +34,28 @@ def check(names: Sequence[str]) -> None:
             raise FedtierError("--track", name, rule, f'pip install "fedtier[{name}]"')
 
 
-def open_trackers(names: Sequence[str], config: Config, folder: Path) -> list[Tracker]:
+def open_trackers(names: Sequence[str], config: Config, folder: Path) -> Tracker:
+    """All of them as one. A tracker that fails later on is dropped with a warning: the run matters more."""
     check(names)
-    return [TRACKERS[name](config, folder) for name in dict.fromkeys(names)]
+    working = {name: TRACKERS[name](config, folder) for name in dict.fromkeys(names)}
+
+    def each(act: Callable[[Tracker], None]) -> None:
+        for name, tracker in list(working.items()):
+            try:
+                act(tracker)
+            except Exception as error:  # of packages and servers we know nothing about
+                del working[name]
+                words = f"{name} gets no more rows of this run: {type(error).__name__}: {error}"
+                warnings.warn(words, FedtierWarning, stacklevel=3)
+
+    return Tracker(lambda rows: each(lambda t: t.log(rows)), lambda finished: each(lambda t: t.close(finished)))
 
 
 def tensorboard(config: Config, folder: Path) -> Tracker:
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-    from tensorboard.compat.proto.tensor_pb2 import TensorProto
-    from tensorboard.compat.proto.types_pb2 import DT_STRING
+    from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata  # pyright: ignore[reportAttributeAccessIssue]
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto  # pyright: ignore[reportAttributeAccessIssue]
+    from tensorboard.compat.proto.types_pb2 import DT_STRING  # pyright: ignore[reportAttributeAccessIssue]
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     writers = {seed: EventFileWriter(str(folder / "tensorboard" / f"seed-{seed}")) for seed in _seeds(config)}
