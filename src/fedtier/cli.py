@@ -210,9 +210,49 @@ def cite(file: Config = None, settings: Settings = ()) -> None:
     _print(bibliography(configuration.read(file, settings)))
 
 
+def theory(
+    file: Config = None,
+    settings: Settings = (),
+    *,
+    epsilon: float = 0.1,
+    verify: bool = False,
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Say what the theorems promise for a configuration, or try to refute them.
+
+    Args:
+        file: The configuration; everything has a default.
+        settings: Change one key, for example --set method.radius=1. May be repeated.
+        epsilon: The wanted mean of |grad F|^2, for the predicted rounds.
+        verify: Run the experiments that could refute each statement (one to two minutes); needs no configuration.
+        out: Folder for the pictures of --verify; none are drawn without it.
+        json: One JSON object on stdout instead of tables.
+    """
+    from .lab.theory import words
+
+    if verify:
+        from .lab.theory.verify import verify as attempt
+
+        _use_compilation_cache()
+        rows = attempt(out, say=lambda text: print(text, file=sys.stderr, flush=True))
+        _print(words.rows_object(rows) if json else words.rows_parts(rows))
+        if not all(row.holds for row in rows):
+            raise SystemExit(1)
+        return
+    from .errors import positive
+    from .lab import config as configuration
+    from .lab.assemble import assemble
+    from .lab.theory.page import page
+
+    positive("--epsilon", epsilon)
+    found = page(assemble(configuration.read(file, settings)), epsilon)
+    _print(words.page_object(found) if json else words.page_parts(found))
+
+
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "report": report, "partition": partition,
-    "methods": methods, "check": check, "cite": cite,
+    "theory": theory, "methods": methods, "check": check, "cite": cite,
 }  # fmt: skip
 
 

@@ -44,11 +44,13 @@ def require(condition: bool, name: str, value: Any, rule: str, hint: str = "") -
 
 
 def positive(name: str, value: Any, hint: str = "") -> None:
-    require(_is_traced(value) or _is_number(value) and 0 < value < float("inf"), name, value, "must be a finite number above 0", hint)
+    fits = _is_traced(value) or (_is_number(value) and 0 < value < float("inf"))
+    require(fits, name, value, "must be a finite number above 0", hint)
 
 
 def not_negative(name: str, value: Any, hint: str = "") -> None:
-    require(_is_traced(value) or _is_number(value) and 0 <= value < float("inf"), name, value, "must be a finite number of at least 0", hint)
+    fits = _is_traced(value) or (_is_number(value) and 0 <= value < float("inf"))
+    require(fits, name, value, "must be a finite number of at least 0", hint)
 
 
 def share(name: str, value: float, hint: str = "", *, zero: bool = True, one: bool = False) -> None:

@@ -218,7 +218,8 @@ def test_local_only_trains_each_client_from_where_it_stopped():
         ({"uplink": "value"}, "uplink"), ({"directions": 0}, "directions"), ({"server_step": "adma"}, "server_step"),
         ({"start": "cold"}, "start"), ({"estimator": "guided", "uplink": "values"}, "uplink"), ({"cohort": "latest"}, "cohort"),
         ({"estimator": "guidde"}, "estimator"), ({"mix": 0.1}, "mix"), ({"estimator": "exact", "control": True}, "control"),
-        ({"averaging": -1}, "averaging"), ({"trust": -1.0}, "trust"), ({"server_lr": "inverse_sqr(0.1)"}, "server_lr"), ({"batch": 0}, "batch"),
+        ({"averaging": -1}, "averaging"), ({"trust": -1.0}, "trust"), ({"server_lr": "inverse_sqr(0.1)"}, "server_lr"),
+        ({"batch": 0}, "batch"),
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused_by_name(options, name):

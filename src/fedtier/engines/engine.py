@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Int, Key, PyTree
 
 from .. import keys
@@ -37,7 +38,7 @@ def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
 
 def check_federation(method: Method, federation: Federation) -> None:
     """Refuses a federation that the method cannot run on, before anything is traced."""
-    if method.needs_server_data and not isinstance(federation.server.size, jax.core.Tracer):
+    if method.needs_server_data and not isinstance(federation.server.size, Tracer):
         rows = int(jnp.min(federation.server.size))
         require(rows > 0, "server_share", rows, f"{method.name} needs rows at the server", "build(..., server_share=0.3)")
 

@@ -27,7 +27,7 @@ from ..schedules import inverse, inverse_sqrt
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
 from .config import Config
-from .metrics import Scores, evaluated_clients, scorer
+from .metrics import Scores, evaluated_clients, scorer, spread
 
 SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate")
 
@@ -84,8 +84,7 @@ def search(config: Config, grid: dict[str, list[float]], experiment: Experiment 
 
     columns = {name: jnp.asarray([point[name] for point in points], jnp.float32) for name in grid}
     scores = jax.tree.map(np.asarray, jax.jit(lambda columns: each(all_seeds, columns))(columns))
-    with np.errstate(invalid="ignore"):
-        personal = np.nanmean(scores.personal_accuracy, axis=-1)
+    personal = np.asarray([[spread(seed)["mean"] or np.nan for seed in point] for point in scores.personal_accuracy])
     accuracy = np.where(np.isfinite(scores.global_loss), scores.global_accuracy, np.nan)
     found = [Point(point, accuracy[k], personal[k]) for k, point in enumerate(points)]
     ranked = sorted(found, key=lambda point: -np.nan_to_num(point.accuracy.mean(), nan=-1.0))

@@ -1,0 +1,42 @@
+"""The path x_0 .. x_{R-1} of ZO-HFL, for many seeds, from the compiled engine that users run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .... import keys
+from ....engines import compiled
+from ....federation import Federation, Plan, make_plan
+from ....methods import Method
+
+
+def path(
+    method: Method, federation: Federation, x: Any, *, rounds: int, seeds: int, tau: float, cohort: int, steps: Any = None
+) -> np.ndarray:
+    """x_r for r < rounds, [seeds, rounds, n], float64. `steps` [rounds] replaces H_r = ceil(tau sqrt(r + 1))."""
+    watched = method._replace(aggregate=lambda server, *rest: (method.aggregate(server, *rest)[0], method.global_model(server)))
+    plans = [
+        make_plan(
+            np.random.default_rng([s, 1]),
+            clients=federation.clients,
+            rounds=rounds,
+            tau=tau,
+            steps=steps,
+            participation=cohort / federation.clients,
+        )
+        for s in range(seeds)
+    ]
+    plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
+    engine = compiled(watched, capacity=rounds, cohort="vmap")
+
+    state = engine.init(jnp.asarray(x, jnp.float32), federation)
+
+    def one(plan: Plan, key: Any, state: Any, federation: Federation) -> Any:
+        return engine.advance(state, federation, plan, key, 0, rounds)[1]
+
+    key = jnp.stack([keys.root(s) for s in range(seeds)])
+    return np.asarray(jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)))(plan, key, state, federation), np.float64)

@@ -1,0 +1,252 @@
+"""What each estimator is unbiased for, on quadratics where the hypergradient is known, and where a constraint is active."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedtier import keys
+from fedtier.engines import compiled
+from fedtier.engines.battery import check_method
+from fedtier.federation import make_plan
+from fedtier.methods import zo_hfl
+from fedtier.methods.estimators import Site, gram_schmidt, make, orthonormal
+from fedtier.methods.solvers import descent
+from fedtier.problem import ball, orthant
+from fedtier.problem.closed_forms import orthant_example, two_level_quadratic
+
+from .federations import bumpy_plan, digits, quadratic
+
+N, ETA = 6, 0.1
+
+
+@pytest.fixture(scope="module")
+def setting():
+    """Client 1 of the two-level quadratic at a fixed x: its closed form, problem, spec, view and gradient."""
+    with jax.enable_x64(True):
+        federation, closed = quadratic(noise=0.0, penalty=3.0, proximity=0.7, dtype=np.float64)
+        problem = two_level_quadratic(penalty=3.0, proximity=0.7)
+        x = jnp.asarray(np.random.default_rng(5).standard_normal(N))
+        spec = jax.tree.map(lambda a: a[1], federation.spec)
+        view = federation.view(jax.tree.map(lambda a: a[1], federation.train))
+        site = Site(x, jnp.asarray(closed.solution(x)[1]), view, spec, keys.root(0))
+        yield problem, closed, site, np.asarray(closed.implicit_gradient(x)[1])
+
+
+def slopes(closed, x, v):
+    def value(point):
+        return closed.implicit(point)[1]
+
+    return jax.vmap(lambda d: (value(x + ETA * d) - value(x - ETA * d)) / (2 * ETA))(v)
+
+
+def draws(estimator, closed, site, memory, count):
+    def one(key):
+        v = estimator.propose(key, site.x, memory)
+        return estimator.estimate(slopes(closed, site.x, v), v, key, site)
+
+    return np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(1), count)))
+
+
+def is_mean(found, wanted):
+    deviation = found.std(axis=0) / np.sqrt(len(found))
+    return bool((np.abs(found.mean(axis=0) - wanted) <= 4.5 * deviation + 1e-9).all())
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("sphere", {}), ("sphere", {"directions": 3}), ("orthogonal", {"directions": 3}),
+        ("sphere", {"control": True}), ("orthogonal", {"directions": 2, "control": True}),
+        ("guided", {"mix": 0.3}), ("guided", {"directions": 2}), ("guided", {"directions": 3, "control": True}),
+    ],
+)  # fmt: skip
+def test_it_is_unbiased_for_the_gradient_of_the_smoothed_function(setting, name, options):
+    problem, closed, site, gradient = setting
+    with jax.enable_x64(True):
+        estimator = make(name, problem, **options)
+        memory = jnp.asarray(np.random.default_rng(2).standard_normal((max(estimator.guides, 1), N)))
+        found = draws(estimator, closed, site, memory, 20_000)
+        assert is_mean(found, gradient)
+        assert not is_mean(found, 0.8 * gradient)  # the test could fail
+
+
+def test_orthogonal_directions_as_many_as_dimensions_give_the_gradient_itself(setting):
+    problem, closed, site, gradient = setting
+    with jax.enable_x64(True):
+        found = draws(make("orthogonal", problem, directions=N), closed, site, (), 5)
+        np.testing.assert_allclose(found, np.tile(gradient, (5, 1)), rtol=1e-9)
+
+
+def test_orthogonal_directions_have_less_variance_than_independent_ones(setting):
+    problem, closed, site, _ = setting
+    with jax.enable_x64(True):
+        spread = {
+            name: draws(make(name, problem, directions=4), closed, site, (), 4000).var(axis=0).sum()
+            for name in ("sphere", "orthogonal")
+        }
+        assert spread["orthogonal"] < 0.6 * spread["sphere"]
+
+
+def test_control_leaves_only_the_unknown_part_to_chance(setting):
+    """Known part: lambda w (x - y). Unknown part: -lambda w J (x - y), with J = mu/(q + mu) < 1."""
+    problem, closed, site, gradient = setting
+    with jax.enable_x64(True):
+        plain, controlled = (
+            draws(make("sphere", problem, control=c), closed, site, (), 4000).var(axis=0).sum() for c in (False, True)
+        )
+        known = 3.0 * float(site.spec.weight) * np.asarray(site.x - site.y)
+        ratio = np.sum((gradient - known) ** 2) / np.sum(gradient**2)  # the variance is (n - 1) |.|^2 for both
+        assert controlled / plain == pytest.approx(ratio, rel=0.15)
+
+
+def test_guided_is_the_projection_of_the_gradient_on_the_last_displacement(setting):
+    problem, closed, site, gradient = setting
+    with jax.enable_x64(True):
+        d = np.asarray(site.x - site.y)
+        found = draws(make("guided", problem), closed, site, jnp.asarray(d)[None], 3)
+        np.testing.assert_allclose(found, np.tile(gradient @ d / (d @ d) * d, (3, 1)), rtol=1e-9)
+        cosine = found[0] @ gradient / np.linalg.norm(found[0]) / np.linalg.norm(gradient)
+        assert cosine > 0.9  # a random direction has |cosine| about 1/sqrt(n)
+
+
+def test_guided_starts_with_a_random_direction_until_it_has_a_displacement(setting):
+    problem, _, site, _ = setting
+    with jax.enable_x64(True):
+        v = make("guided", problem).propose(keys.root(3), site.x, jnp.zeros((1, N)))
+        assert float(jnp.linalg.norm(v[0])) == pytest.approx(1.0)
+
+
+def test_exact_is_the_closed_form_hypergradient(setting):
+    problem, _, site, gradient = setting
+    with jax.enable_x64(True):
+        found = make("exact", problem).estimate((), (), None, site)
+        np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=1e-4)  # conjugate gradients stop at 1e-5
+
+
+def test_first_order_misses_the_term_through_y(setting):
+    """Its bias is lambda w J (x - y), J = mu/(q + mu): known exactly, and not small."""
+    problem, closed, site, gradient = setting
+    with jax.enable_x64(True):
+        found = np.asarray(make("first_order", problem).estimate((), (), None, site))
+        jacobian = 0.7 / (closed.curvature[1] + 0.7)
+        bias = 3.0 * float(site.spec.weight) * jacobian * np.asarray(site.x - site.y)
+        np.testing.assert_allclose(found - gradient, bias, rtol=1e-6)
+        assert np.linalg.norm(bias) > 0.2 * np.linalg.norm(gradient)
+
+
+def test_where_a_constraint_is_active_the_values_see_it_and_the_exact_formula_does_not():
+    """y(x) = max(x, 0), f = 1/2 |x + 1 - y|^2: at x < 0 the gradient is x + 1, at x > 0 it is 0."""
+    problem = orthant_example()
+    x = jnp.asarray([-0.5, -2.0, 1.5, 0.7])
+    truth = np.where(x < 0, x + 1, 0.0)
+    spec = jnp.zeros(())
+
+    def value(point):
+        return problem.f2(point, jnp.maximum(point, 0.0), spec)
+
+    estimator = make("orthogonal", problem, directions=4)
+    v = estimator.propose(keys.root(0), x, ())
+    s = jax.vmap(lambda d: (value(x + 0.05 * d) - value(x - 0.05 * d)) / 0.1)(v)
+    np.testing.assert_allclose(estimator.estimate(s, v, None, None), truth, atol=1e-4)
+
+    federation, _ = quadratic()
+    view = federation.view(jax.tree.map(lambda a: a[0], federation.train))
+    site = Site(x, jnp.maximum(x, 0.0), view, spec, keys.root(0))
+    wrong = np.asarray(make("exact", problem).estimate((), (), None, site))
+    assert np.abs(wrong - truth)[:2].max() > 0.4  # it thinks y follows x below 0 too
+
+
+def test_zo_hfl_solves_the_kinked_example_to_its_optimum():
+    """f is 0 at x = -1 and 1/2 for x >= 0, where it is flat: start below 0."""
+    federation, _ = quadratic(clients=4, n=2)
+    plan = make_plan(np.random.default_rng(0), clients=4, rounds=600, steps=np.full(600, 20))
+    method = zo_hfl(orthant_example(), server_lr="constant(0.05)", client_lr="constant(0.25)", batch=1)
+    engine = compiled(method, capacity=600)
+    state, _ = engine.advance(engine.init(jnp.asarray([-0.3, -2.5]), federation), federation, plan, keys.root(0), 0, 600)
+    np.testing.assert_allclose(state.server.descent.x, [-1.0, -1.0], atol=0.02)
+
+
+@pytest.mark.parametrize("estimator", ["guided", "first_order", "exact"])
+def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
+    federation, plan = digits(radius=0.3), bumpy_plan(4)
+    from fedtier.problem import cross_entropy, softmax, supervised
+
+    model = softmax(64, 10)
+    problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.5, Y=ball())
+    engine = compiled(zo_hfl(problem, estimator=estimator, cohort="latest", averaging=2, trust=1.0), capacity=4)
+    state, info = engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(0), 0, 4)
+    assert np.isfinite(np.asarray(state.server.descent.x.weight)).all()
+    assert float(info.estimate[-1]) > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"estimator": "guided", "cohort": "latest", "averaging": 2, "trust": 1.0}, {"estimator": "exact", "start": "warm"},
+        {"estimator": "orthogonal", "directions": 2, "uplink": "models", "coupled": False},
+        {"estimator": "guided", "directions": 3, "control": True, "server_steps": 3, "server_step": "adam"},
+    ],
+)  # fmt: skip
+def test_the_options_pass_the_battery(options):
+    check_method(lambda problem: zo_hfl(problem, **options))
+
+
+def test_the_latest_replies_of_all_clients_are_averaged():
+    """With H the same in every round and x held still, the mean of all latest estimates is the full-participation mean."""
+    federation, closed = quadratic(noise=0.0, clients=4)
+    problem = two_level_quadratic(penalty=1.0, proximity=1.0)
+    method = zo_hfl(problem, estimator="first_order", cohort="latest", server_lr=1e-12, client_lr="constant(0.5)", batch=4)
+    plan = make_plan(np.random.default_rng(0), clients=4, rounds=4, steps=np.full(4, 60), participation=0.25)
+    plan = plan._replace(ids=np.asarray([[2], [0], [3], [1]], np.int32))
+    engine = compiled(method, capacity=4)
+    x = jnp.ones(6)
+    state, _ = engine.advance(engine.init(x, federation), federation, plan, keys.root(0), 0, 4)
+    wanted = np.mean(closed.weight[:, None] * (1.0 - closed.solution(np.ones(6))), axis=0)
+    np.testing.assert_allclose(state.server.latest, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_gram_schmidt_and_random_directions_are_orthonormal_to_float32():
+    v = orthonormal(keys.root(0), {"a": jnp.zeros((30, 20)), "b": jnp.zeros(7)}, 5)
+    flat = np.concatenate([np.asarray(v["a"]).reshape(5, -1), np.asarray(v["b"])], axis=1)
+    np.testing.assert_allclose(flat @ flat.T, np.eye(5), atol=1e-5)
+    nearly = jnp.stack([jnp.ones(50), jnp.ones(50) + 1e-3 * jnp.arange(50)])
+    w = np.asarray(gram_schmidt(nearly, 2))
+    np.testing.assert_allclose(w @ w.T, np.eye(2), atol=1e-5)
+
+
+class TestTheServersHelp:
+    federation, closed = quadratic(noise=0.0)
+    view = federation.view(federation.server)
+
+    def step(self, g, rounds=1, **options):
+        init, step, model = descent(lambda x, rows: 0.5 * jnp.sum(x**2), **({"server_lr": "constant(0.1)", "server_batch": 1,
+            "server_steps": 1, "server_step": "sgd"} | options))  # fmt: skip
+        server = init(jnp.full(6, 2.0))
+        path = []
+        for r in range(rounds):
+            server = step(server, g, self.view, jnp.asarray(r), keys.root(r))
+            path.append(np.asarray(server.x))
+        return np.asarray(server.x), np.asarray(model(server)), path
+
+    def test_several_steps_hold_the_estimate_fixed(self):
+        x, g = np.full(6, 2.0), 0.3
+        for _ in range(3):
+            x = x - 0.1 * (x + g)
+        np.testing.assert_allclose(self.step(jnp.full(6, g), server_steps=3)[0], x, rtol=1e-6)
+
+    def test_trust_shortens_the_pull_to_the_length_of_f1s_gradient(self):
+        found = self.step(jnp.full(6, -50.0), trust=1.0)[0]
+        np.testing.assert_allclose(found, np.full(6, 2.0), rtol=1e-6)  # pull and gradient cancel exactly
+        np.testing.assert_allclose(self.step(jnp.full(6, 0.1), trust=1.0)[0], 2.0 - 0.1 * 2.1, rtol=1e-6)
+
+    def test_averaging_weighs_late_models_more(self):
+        _, model, path = self.step(jnp.zeros(6), rounds=5, averaging=2)
+        weights = np.asarray([1.0])  # share_r = 3/(r + 3): the first model replaces the start
+        for r in range(1, 5):
+            weights = np.append(weights * (1 - 3 / (r + 3)), 3 / (r + 3))
+        np.testing.assert_allclose(model, weights @ np.stack(path), rtol=1e-6)
+        assert weights[-1] > 2 * weights[0]
+
+    def test_an_active_ball_is_felt(self):
+        assert ball(0.1).moves and not orthant().moves
