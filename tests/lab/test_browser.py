@@ -91,6 +91,9 @@ def test_no_two_labels_of_an_axis_overlap(opened):
               if (x > 1 && y > 3) out.push(chart.id);
             }
           }
+          const side = chart.querySelector('.ytitle')?.getBoundingClientRect();
+          for (const tick of chart.querySelectorAll('.ytick text'))
+            if (side && side.right > tick.getBoundingClientRect().left + 1) out.push(chart.id + ' side');
           const title = chart.querySelector('.gtitle')?.getBoundingClientRect();
           if (title && title.right > chart.getBoundingClientRect().right + 1) out.push(chart.id + ' title');
         }

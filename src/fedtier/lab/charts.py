@@ -139,7 +139,8 @@ def _layout(title: str, x: str, y: str) -> dict[str, Any]:
     return {
         "title": {"text": f"<b>{title}</b>", "x": 0, "xanchor": "left", "pad": {"l": 6}, "font": {"size": 13}},
         "font": FONT, "margin": {"l": 58, "r": 14, "t": 38, "b": 46}, "paper_bgcolor": "#fff", "plot_bgcolor": "#fff",
-        "xaxis": axis | {"title": {"text": x, "standoff": 8}}, "yaxis": axis | {"title": {"text": y, "standoff": 8}},
+        "xaxis": axis | {"title": {"text": x, "standoff": 8}},
+        "yaxis": axis | {"title": {"text": y, "standoff": 8}, "automargin": True},
         "showlegend": False, "dragmode": False,
     }  # fmt: skip
 

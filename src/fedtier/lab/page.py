@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from . import charts, plots, tables
-from .gather import Curve, band, outcome, read, settings
+from .gather import TITLES, Curve, band, outcome, read, settings
 from .store import write_whole
 from .style import ACROSS, MEASURES, Look, looks
 
 BANDS = "Lines are means over seeds, bands span the seeds from the lowest to the highest."
+ONE_SEED = "One seed, hence no bands."
 
 
 def report(folders: Sequence[Path], out: Path, figures: Path | None = None, baseline: str | None = None) -> dict[str, Any]:
@@ -34,7 +35,8 @@ def page(curves: Sequence[Curve], baseline: str | None = None) -> str:
     look = looks(curves)
     groups = settings(curves)
     names = ", ".join(dict.fromkeys(curve.config.data.name for curve in curves))
-    title = f"fedtier: {', '.join(look)} on {names}" if len(look) <= 4 else f"fedtier: {len(look)} methods on {names}"
+    methods = list(dict.fromkeys(TITLES.get(curve.name, curve.name) for curve in curves))
+    title = f"fedtier: {', '.join(methods) if len(methods) <= 4 else f'{len(methods)} methods'} on {names}"
     parts.append(f"<h1>{escape(title)}</h1><p>{escape(_words(curves))}</p>")
     if len(groups) > 1:
         parts.append(f'<h2 class="first">All settings</h2>{_table(curves, baseline)}')
@@ -76,7 +78,9 @@ def draw(curves: Sequence[Curve], folder: Path) -> list[Path]:
 
 
 def _section(members: list[Curve], look: dict[str, Look], prefix: str, figures: dict[str, charts.Chart]) -> list[str]:
-    parts = [f"<h3>Curves</h3><p>{BANDS}{_levels(members)}</p>", _legend(members, look), '<div class="grid triple">']
+    several = len({row["seed"] for curve in members for row in curve.rows}) > 1
+    words = (BANDS if several else ONE_SEED) + _levels(members)
+    parts = [f"<h3>Curves</h3><p>{escape(words)}</p>", _legend(members, look), '<div class="grid triple">']
     for measure in MEASURES:
         if not any(band(curve, "round", measure.path) for curve in members):
             continue
@@ -134,7 +138,7 @@ def _legend(members: list[Curve], look: dict[str, Look]) -> str:
 
 def _table(curves: Sequence[Curve], baseline: str | None) -> str:
     table = outcome(curves, baseline)
-    return f'<div class="scroll">{tables.html(table)}</div><p>{escape(tables.note(table))}.</p>'
+    return f"{tables.html(table)}<p>{escape(tables.note(table))}.</p>"
 
 
 def _words(curves: Sequence[Curve]) -> str:

@@ -33,7 +33,7 @@ class Across(NamedTuple):
 
 
 MEASURES = (
-    Measure("loss", "Test loss", "test loss (nats)", ("global_loss",), 1.0),
+    Measure("loss", "Test loss", "mean over test rows", ("global_loss",), 1.0),
     Measure("global", "Global accuracy", "accuracy (%)", ("global_accuracy",), 100.0),
     Measure("personal", "Personal accuracy", "mean accuracy (%)", ("personal_accuracy", "mean"), 100.0),
 )
@@ -46,18 +46,19 @@ ACROSS = (
 
 def looks(curves: Sequence[Curve]) -> dict[str, Look]:
     """One look per method's label, the same everywhere: a known method has its own colour, variants take free ones."""
-    known = list(TITLES)
-    out: dict[str, Look] = {}
-    taken: list[int] = []
-    for curve in curves:
-        if curve.method in out:
-            continue
-        wish = known.index(curve.name) if curve.name in known else len(known)
-        free = [k % len(PALETTE) for k in range(wish, wish + len(PALETTE)) if k % len(PALETTE) not in taken]
-        place = free[0] if free else len(out) % len(PALETTE)
-        taken.append(place)
-        out[curve.method] = Look(PALETTE[place], DASHES[len(out) // len(PALETTE) % len(DASHES)], place)
-    return out
+    known = {name: place for place, name in enumerate(TITLES)}
+    labels = {curve.method: curve.name for curve in curves}
+    first: dict[str, str] = {}
+    for label, name in labels.items():
+        first.setdefault(name, label)
+    places = {label: known[name] for name, label in first.items() if name in known}
+    free = [place for place in [*range(len(known), len(PALETTE)), *range(len(known))] if place not in places.values()]
+    others = [label for label in labels if label not in places]
+    turns = {label: 0 for label in places}
+    for k, label in enumerate(others):
+        turn, place = (0, free[k]) if k < len(free) else divmod(k - len(free) + len(PALETTE), len(PALETTE))
+        places[label], turns[label] = place, turn
+    return {label: Look(PALETTE[places[label]], DASHES[turns[label] % len(DASHES)], places[label]) for label in labels}
 
 
 class Unit(NamedTuple):

@@ -65,18 +65,46 @@ def show(value: Interval, metric: str, sign: str = "±", plus: str = "") -> str:
     return f"{value.mean:{plus}.{digits}f}{half}"
 
 
+class Half(NamedTuple):
+    """A table narrow enough for a screen: the scores, or the differences."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]  # the setting stands only where it changes
+    settings: list[str]  # of each row
+
+
+def halves(outcome: Outcome) -> list[Half]:
+    """The table in two, for screens: scores, then differences to the baseline (without the baseline's own empty lines)."""
+    heads, rows, metrics = headings(outcome), cells(outcome), len(outcome.plan.metrics)
+    named = len(heads) - metrics * (2 if _compares(outcome) else 1)
+    keep: dict[str, list[int]] = {"": [*range(named + metrics)]}
+    if _compares(outcome):
+        keep[f"difference to {outcome.plan.baseline}"] = [*range(named - 1), *range(named + metrics, len(heads))]
+    out = []
+    for title, columns in keep.items():
+        chosen = [(line, row) for line, row in zip(lines(outcome), rows, strict=True) if not title or line.differences]
+        settings = [line.setting for line, _ in chosen]
+        words = [[row[column] for column in columns] for _, row in chosen]
+        for k in range(1, len(words)) if _settings(outcome) else ():
+            words[k][0] = "" if settings[k] == settings[k - 1] else words[k][0]
+        out.append(Half(title, [heads[column] for column in columns], words, settings))
+    return out
+
+
 def rich_table(outcome: Outcome) -> list[Table | str]:
-    table = Table(title_justify="left")
-    left = {"method", "setting"}
-    for heading in headings(outcome):
-        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=heading in left)
-    last = None
-    for line, row in zip(lines(outcome), cells(outcome), strict=True):
-        if last is not None and line.setting != last:
-            table.add_section()
-        last = line.setting
-        table.add_row(*row)
-    return [table, note(outcome)]
+    parts: list[Table | str] = []
+    for half in halves(outcome):
+        table = Table(title=half.title or None, title_justify="left")
+        for heading in half.headings:
+            word = heading in ("method", "setting")
+            table.add_column(heading, justify="left" if word else "right", no_wrap=word)
+        for k, row in enumerate(half.rows):
+            if k and half.settings[k] != half.settings[k - 1]:
+                table.add_section()
+            table.add_row(*row)
+        parts.append(table)
+    return [*parts, note(outcome)]
 
 
 def markdown(outcome: Outcome) -> str:
@@ -115,15 +143,25 @@ def comma_separated(outcome: Outcome) -> str:
 
 
 def html(outcome: Outcome) -> str:
-    kinds = {"setting": ' class="word"', "method": ' class="word method"'}
-    heads = headings(outcome)
+    """Both halves; a setting has a line of its own above its methods."""
+    several = int(_settings(outcome))
 
-    def row(tag: str, words: list[str]) -> str:
-        cells = (f"<{tag}{kinds.get(head, '')}>{escape(word)}</{tag}>" for head, word in zip(heads, words, strict=True))
-        return f"<tr>{''.join(cells)}</tr>"
+    def table(half: Half) -> str:
+        heads = half.headings[several:]
 
-    body = "".join(row("td", words) for words in cells(outcome))
-    return f"<table><thead>{row('th', heads)}</thead><tbody>{body}</tbody></table>"
+        def row(tag: str, words: list[str]) -> str:
+            kinds = [' class="method"' if head == "method" else "" for head in heads]
+            return f"<tr>{''.join(f'<{tag}{k}>{escape(w)}</{tag}>' for k, w in zip(kinds, words, strict=True))}</tr>"
+
+        body = ""
+        for words in half.rows:
+            if several and words[0]:
+                body += f'<tr class="group"><td class="method" colspan="{len(heads)}">{escape(words[0])}</td></tr>'
+            body += row("td", words[several:])
+        title = f"<h3>{escape(half.title[0].upper() + half.title[1:])}</h3>" if half.title else ""
+        return f'{title}<div class="scroll"><table><thead>{row("th", heads)}</thead><tbody>{body}</tbody></table></div>'
+
+    return "".join(table(half) for half in halves(outcome))
 
 
 def as_object(outcome: Outcome) -> dict[str, Any]:
