@@ -30,7 +30,7 @@ data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their
 	$(BIN)/python -m pytest -m data
 
 browser: .venv/.installed  ## reports in headless Chromium: apt-get install chromium chromium-driver
-	@command -v chromium chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
 	$(BIN)/python -m pytest -n 0 -m browser
 
 extras: .venv/.installed  ## the trackers against their real packages

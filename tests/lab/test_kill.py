@@ -16,7 +16,7 @@ import safetensors.numpy
 from .conftest import metrics, options
 
 LONG = [
-    "data.name=synthetic", "data.clients=6", "data.partition=natural", "run.rounds=2000", "run.eval_every=20",
+    "data.name=synthetic", "data.clients=6", "data.partition=natural", "run.rounds=3000", "run.eval_every=20",
     "run.checkpoint_every=30", "run.tau=1", "run.seeds=2", "method.batch=8",
 ]  # fmt: skip
 
@@ -40,16 +40,21 @@ def test_a_run_killed_ten_times_ends_like_the_undisturbed_one(tmp_path, method):
 
     moments = random.Random(7)
     folder, left = tmp_path / "killed", []
-    for life in range(10):  # in turn before the rounds and among them; together they cannot reach the end
-        victim = subprocess.Popen(command(folder), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(moments.uniform(0.0, start) if life % 2 else start + moments.uniform(0.0, 0.18) * rounds)
-        assert victim.poll() is None, "ended before it was killed"
-        victim.send_signal(signal.SIGKILL)
-        victim.wait()
+    for life in range(10):  # in turn before the rounds and among them; together they do not reach the end
+        with subprocess.Popen(
+            command(folder), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as victim:
+            if life % 2:
+                time.sleep(moments.uniform(0.0, 0.8) * start)
+            else:
+                assert any("rounds to go" in line for line in victim.stderr or ())
+                time.sleep(moments.uniform(0.0, 0.12) * rounds)
+            assert victim.poll() is None, "ended before it was killed"
+            victim.send_signal(signal.SIGKILL)
         left.append(lines(folder))
     print(f"{method}: {start:.1f} s to start, {rounds:.1f} s of rounds; rows after each kill: {left}")
     subprocess.run(command(folder), env=environment, check=True, capture_output=True)
-    assert metrics(folder) == metrics(tmp_path / "whole") and len(metrics(folder)) == 2 * 101
+    assert metrics(folder) == metrics(tmp_path / "whole") and len(metrics(folder)) == 2 * 151
     for name in ("clients.json", "partition.json", "config.toml"):
         assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
     for name in ("model.safetensors", "checkpoint.safetensors", "plan.safetensors"):
