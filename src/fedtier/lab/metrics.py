@@ -45,7 +45,7 @@ def evaluated_clients(experiment: Experiment) -> np.ndarray:
 def scorer(experiment: Experiment) -> Callable[..., Scores]:
     """score(state, federation, key, round, steps of the evaluated clients) -> Scores of one seed."""
     method, problem, chosen = experiment.method, experiment.problem, evaluated_clients(experiment)
-    solves_lower_level = method.name == "zo_hfl"
+    solves_lower_level = method.name == "zo_hfl" and not experiment.config.method.options.get("fine_tune")
 
     def accuracy(x: PyTree | None, view: View) -> Any:
         if experiment.model is None or x is None:

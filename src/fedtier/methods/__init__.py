@@ -1,5 +1,6 @@
 """How it is solved: one file a method, all behind one contract (`method.py`)."""
 
+from .ditto import ditto
 from .fedavg import fedavg
 from .fedprox import fedprox
 from .local_only import local_only
@@ -11,6 +12,6 @@ from .solvers import lower_level, pretrain, sgd
 from .zo_hfl import zo_hfl
 
 __all__ = [
-    "METHODS", "Method", "Round", "Turn", "fedavg", "fedprox", "local_only", "lower_level", "make", "pretrain",
+    "METHODS", "Method", "Round", "Turn", "ditto", "fedavg", "fedprox", "local_only", "lower_level", "make", "pretrain",
     "scaffold", "server_only", "sgd", "zo_hfl",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import FedtierError, nearest
 from ..problem import Bilevel
+from .ditto import ditto
 from .fedavg import fedavg
 from .fedprox import fedprox
 from .local_only import local_only
@@ -54,11 +55,19 @@ SCAFFOLD = """@inproceedings{karimireddy2020scaffold,
   year = {2020}
 }"""
 
+DITTO = """@inproceedings{li2021ditto,
+  title = {Ditto: Fair and Robust Federated Learning Through Personalization},
+  author = {Li, Tian and Hu, Shengyuan and Beirami, Ahmad and Smith, Virginia},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year = {2021}
+}"""
+
 METHODS: dict[str, Entry] = {
     "zo_hfl": Entry(zo_hfl, "two levels: server data, personal models, f2's values alone leave a client", ZO_HFL),
     "fedavg": Entry(fedavg, "average of local SGD", FEDAVG),
     "fedprox": Entry(fedprox, "FedAvg with a pull towards the global model", FEDPROX),
     "scaffold": Entry(scaffold, "FedAvg with control variates against client drift", SCAFFOLD),
+    "ditto": Entry(ditto, "FedAvg, and a personal model beside it that is pulled towards the global one", DITTO),
     "server_only": Entry(server_only, "the server's own data alone: what a federation must beat", ""),
     "local_only": Entry(local_only, "each client alone: what a personal model must beat", ""),
 }

@@ -92,6 +92,7 @@ def zo_hfl(
     server_step: str | optax.GradientTransformation = "sgd",
     averaging: int = 0,
     trust: float = 0.0,
+    fine_tune: bool = False,
 ) -> Method:
     """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
 
@@ -104,6 +105,8 @@ def zo_hfl(
     start         "probe": a solve starts at x ± eta v; "warm": at the client's last solution, projected
     cohort        "arrived": mean of g_i over the replies; "latest": over the latest reply of every client, which at low
                   participation trades staleness for variance (needs an estimator that sends g_i; one model of state)
+    fine_tune     the personal model is not y_i(x) but x after 2 H steps on f1, the budget of two solves, inside Y: for a
+                  large proximity, which serves the global model and holds y_i(x) close to it
     averaging, trust, server_*    see `solvers.descent`; server_step: sgd, momentum, adam or any optax one
     """
     positive("smoothing", smoothing)
@@ -122,6 +125,7 @@ def zo_hfl(
         averaging=averaging, trust=trust,
     )  # fmt: skip
     solve = lower_level(problem, client_lr=client_lr, batch=batch)
+    free_solve = lower_level(problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows)), client_lr=client_lr, batch=batch)
     warm, latest, K = start == "warm", cohort == "latest", chosen.directions
 
     def probes(x: PyTree, v: PyTree) -> PyTree:
@@ -184,6 +188,12 @@ def zo_hfl(
         guides = trees.map(lambda a: jnp.zeros((chosen.guides, *a.shape), a.dtype), x) if chosen.guides else ()
         return Client(x if warm else (), guides, trees.zeros_like(x) if latest else ())
 
+    def personal_model(client: Client, x: PyTree, view: View, spec: Any, turn: Turn) -> PyTree:
+        key = keys.at(turn.key, Tag.PERSONAL)
+        if not fine_tune:
+            return solve(x, client.y if warm else x, view, spec, turn.steps, key)
+        return free_solve(x, client.y if warm else x, view, spec, 2 * turn.steps, key)
+
     return Method(
         name="zo_hfl",
         needs_server_data=True,
@@ -194,7 +204,5 @@ def zo_hfl(
         local=local,
         aggregate=aggregate,
         global_model=lambda server: model(server.descent),
-        personal_model=lambda client, x, view, spec, turn: solve(
-            x, client.y if warm else x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL)
-        ),
+        personal_model=personal_model,
     )
