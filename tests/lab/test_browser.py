@@ -70,7 +70,7 @@ def test_every_chart_is_drawn_and_the_console_is_silent(opened):
 
 def test_the_page_fits_its_width_and_words_are_large_enough(opened):
     assert opened.execute_script("return document.documentElement.scrollWidth") <= opened.width
-    beyond = """return [...document.querySelectorAll('.chart, h1, h2, h3, p, summary')]
+    beyond = """return [...document.querySelectorAll('.grid .chart, h1, h2, h3, p, summary')]
         .filter(e => e.getBoundingClientRect().right > innerWidth + 1 || e.getBoundingClientRect().left < 0)
         .map(e => e.outerHTML.slice(0, 80))"""
     assert opened.execute_script(beyond) == []

@@ -22,7 +22,7 @@ from .store import Store
 
 TITLES = {
     "zo_hfl": "ZO-HFL", "fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD",
-    "server_only": "server only", "local_only": "local only",
+    "server_only": "server only", "local_only": "local only", "ditto": "Ditto",
 }  # fmt: skip
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
 NO_MATTER = {*(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients")), ("data", "folder")}

@@ -111,7 +111,10 @@ def _section(members: list[Curve], look: dict[str, Look], prefix: str, figures: 
             f"Seed {census.seed}. The area of a bubble is the number of rows; the test set has {census.test.sum():,} rows more."
         )
         parts.append(f"<h3>Who has how many of which class</h3><p>{words}</p>")
-        parts.append(f'<div class="chart wide" style="--tall: {tall}px" id="{prefix}-partition"></div>')
+        bubbles = len(census.names) <= plots.BUBBLES_UP_TO
+        least = 140 + 20 * (len(census.names) + 1) if bubbles else 0  # narrower, labels would touch: it scrolls instead
+        style = f"--tall: {tall}px; min-width: {least}px"
+        parts.append(f'<div class="scroll"><div class="chart wide" style="{style}" id="{prefix}-partition"></div></div>')
     return parts
 
 
