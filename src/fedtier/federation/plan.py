@@ -16,7 +16,7 @@ MOST_STEPS = 2**31  # counters on the devices have 32 bits
 
 
 class Plan(NamedTuple):
-    """Rows are rounds, columns the seats of the cohort, client numbers ascending in each row."""
+    """Rows are rounds, columns the seats of the cohort, client numbers ascending in each row. Several plans stack in front."""
 
     ids: Int[np.ndarray, "R S"]
     steps: Int[np.ndarray, "R S"]  # H_{i,r}; 0 = straggler
@@ -24,11 +24,11 @@ class Plan(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        return self.ids.shape[0]
+        return self.ids.shape[-2]
 
     @property
     def cohort(self) -> int:
-        return self.ids.shape[1]
+        return self.ids.shape[-1]
 
 
 def growing_steps(tau: float | np.ndarray, rounds: int) -> Int[np.ndarray, "R *m"]:

@@ -147,6 +147,13 @@ def _told(path: Path) -> Iterator[None]:
         raise FedtierError(str(path), NOTHING, f"cannot be written: {error.strerror}", hint) from None
 
 
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        return None
+
+
 def environment() -> dict[str, Any]:
     packages = ("fedtier", "jax", "jaxlib", "optax", "equinox", "numpy", "safetensors")
     device = jax.devices()[0]
@@ -156,7 +163,7 @@ def environment() -> dict[str, Any]:
     except OSError:
         commit = None
     return {
-        "versions": {name: metadata.version(name) for name in packages},
+        "versions": {name: _version(name) for name in packages},
         "python": platform.python_version(),
         "machine": platform.machine(),
         "device": f"{device.platform}: {device.device_kind}",
