@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint slow data clean
+.PHONY: demo test lint slow data browser extras clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,14 @@ slow: .venv/.installed  ## the heavier checks
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
 	$(BIN)/python -m pytest -m data
+
+browser: .venv/.installed  ## reports in headless Chromium: apt-get install chromium chromium-driver
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
+	$(BIN)/python -m pytest -n 0 -m browser
+
+extras: .venv/.installed  ## the trackers against their real packages
+	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow]"
+	$(BIN)/python -m pytest -m extras
 
 clean:
 	rm -rf .venv build dist

@@ -6,7 +6,7 @@ import json
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -14,6 +14,8 @@ from .errors import FedtierError, FedtierWarning
 
 Config = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE.toml")]
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="TABLE.KEY=VALUE")]
+Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
+Format = Literal["table", "markdown", "latex", "csv"]
 
 
 def run(
@@ -21,6 +23,7 @@ def run(
     settings: Settings = (),
     seeds: int | None = None,
     out: Path | None = None,
+    track: Track = (),
     json: bool = False,
 ) -> None:
     """Run one configuration.
@@ -30,6 +33,7 @@ def run(
         settings: Change one key, for example --set data.alpha=1. May be repeated.
         seeds: How many seeds to run at once, from run.seed on.
         out: Folder of the results, a new one; default: runs/DATE-METHOD-DATA.
+        track: Send every row to a tracker as well: tensorboard or mlflow. May be repeated.
         json: One JSON object on stdout instead of a table.
     """
     from .lab import config as configuration
@@ -38,7 +42,8 @@ def run(
 
     config = configuration.read(file, [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])])
     _use_compilation_cache()
-    result = play(config, out or _new_folder(f"{config.method.name}-{config.data.name}"), progress=_progress())
+    folder = out or _new_folder(f"{config.method.name}-{config.data.name}")
+    result = play(config, folder, progress=_progress(), track=track)
     _print(final_object(result) if json else run_table(result))
 
 
@@ -67,6 +72,102 @@ def resume(folder: tyro.conf.Positional[Path], json: bool = False) -> None:
     _use_compilation_cache()
     result = play(folder, progress=_progress())
     _print(final_object(result) if json else run_table(result))
+
+
+def compare(
+    file: Config = None,
+    settings: Settings = (),
+    methods: tuple[str, ...] = (),
+    seeds: int | None = None,
+    baseline: str | None = None,
+    store: Path = Path("runs/cells"),
+    format: Format | None = None,
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Compare methods: each cell runs once and is found again in the store.
+
+    Args:
+        file: The comparison: [[methods]], [[settings]], [compare] and the tables all cells share.
+        settings: Change one key of every cell, for example --set data.alpha=1. May be repeated.
+        methods: Methods by name, instead of a file.
+        seeds: How many seeds each cell has, from run.seed on.
+        baseline: The method that differences are taken to; default: the file's, or the first.
+        store: Folder of the cells.
+        format: Format of the table; default: by the ending of --out (.md, .tex, .csv), else a table for people.
+        out: File that gets the table; stdout then shows it for people.
+        json: One JSON object on stdout instead of a table.
+    """
+    from .lab import compare as comparison
+    from .lab import tables
+    from .lab.store import write_whole
+
+    if (file is None) == (not methods):
+        rule = "must be given, or --methods, but not both"
+        raise FedtierError("FILE.toml", str(file) if file else None, rule, "fedtier compare --methods zo_hfl fedavg scaffold")
+    changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
+    cells = (
+        comparison.read(file, store, changed, baseline) if file else comparison.from_names(methods, store, changed, baseline)
+    )
+    _use_compilation_cache()
+    outcome = comparison.play(cells, _progress())
+    chosen: str = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
+    text = tables.FORMATS[chosen](outcome) if chosen != "table" else _plain(tables.rich_table(outcome))
+    if out is not None:
+        write_whole(out, text.encode())
+        print(f"table: {out}", file=sys.stderr)
+    if json:
+        _print(tables.as_object(outcome))
+    elif out is not None or chosen == "table":
+        _print(tables.rich_table(outcome))
+    else:
+        _print(text.removesuffix("\n"))
+
+
+def partition(file: Config = None, settings: Settings = (), out: Path | None = None, json: bool = False) -> None:
+    """Show who has how many rows of which class.
+
+    Args:
+        file: The configuration; everything has a default.
+        settings: Change one key, for example --set data.alpha=1. May be repeated.
+        out: Picture, .svg, .pdf or .png by its ending.
+        json: One JSON object on stdout instead of a table.
+    """
+    from .lab import census, plots
+    from .lab import config as configuration
+    from .lab.report import census_table
+
+    if out is not None:
+        plots.check_ending(out)
+    counts = census.draw(configuration.read(file, settings))
+    if out is not None:
+        plots.save(plots.partition_figure(counts), out)
+        print(f"picture: {out}", file=sys.stderr)
+    _print(counts.as_object() if json else census_table(counts))
+
+
+def report(
+    folders: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DIR")],
+    out: Path = Path("report.html"),
+    figures: Path | None = None,
+    baseline: str | None = None,
+    json: bool = False,
+) -> None:
+    """Write one page with the curves, clients, tables and configurations of runs.
+
+    Args:
+        folders: Folders of runs, or folders with runs in them, such as runs/cells.
+        out: The page; it needs no other file and no network.
+        figures: Folder for the same figures as SVG and PDF.
+        baseline: The method that the table's differences are taken to; default: the first.
+        json: One JSON object on stdout, naming what was written.
+    """
+    from .lab.page import report as write
+
+    if not folders:
+        raise FedtierError("DIR", None, "must be given", "fedtier report runs/cells")
+    written = write(folders, out, figures, baseline)
+    _print(written if json else "\n".join([written["report"], *written["figures"]]))
 
 
 def methods(json: bool = False) -> None:
@@ -150,7 +251,8 @@ def theory(
 
 
 COMMANDS: dict[str, Any] = {
-    "demo": demo, "run": run, "resume": resume, "methods": methods, "theory": theory, "check": check, "cite": cite,
+    "demo": demo, "run": run, "resume": resume, "compare": compare, "report": report, "partition": partition,
+    "theory": theory, "methods": methods, "check": check, "cite": cite,
 }  # fmt: skip
 
 
@@ -189,12 +291,26 @@ def _print(what: Any) -> None:
         print(json.dumps(what))
     elif isinstance(what, str):
         print(what)
-    else:
+    elif sys.stdout.isatty():
         from rich.console import Console
 
-        console = Console(width=None if sys.stdout.isatty() else 120)
         for part in what:
-            console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+            Console().print(part, highlight=False, soft_wrap=isinstance(part, str))
+    else:
+        print(_plain(what), end="")
+
+
+def _plain(parts: Any) -> str:
+    """Tables as text without colour, as wide as they need to be."""
+    import io
+
+    from rich.console import Console
+
+    widest = max((Console(width=10_000).measure(part).maximum for part in parts if not isinstance(part, str)), default=0)
+    console = Console(width=max(120, widest), file=io.StringIO(), color_system=None)
+    for part in parts:
+        console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _progress() -> Any:

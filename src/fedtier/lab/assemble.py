@@ -54,7 +54,7 @@ def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
     """Loads the data (unless given) and draws everything that is drawn before round 0."""
     dataset = dataset or load_data(config)
     model, problem, arrays, method, solve = _algorithm(config, dataset)
-    clients = dataset.clients if config.data.partition == "natural" else config.data.clients
+    clients = _clients(config, dataset)
     seeds = [config.run.seed + s for s in range(config.run.seeds)]
     tau = np.asarray(config.run.tau, float)
 
@@ -77,6 +77,17 @@ def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
     )
     x = _first_model(config, dataset, model, problem, federation, key)
     return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps)
+
+
+def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
+    """Who has which rows for this seed, as `assemble` draws it, without the rows themselves."""
+    rng = np.random.default_rng([seed, 0])
+    alone = config.model_copy(update={"method": config.method.model_copy(update={"server_seat": False})})
+    return _federation(alone, dataset, dataset.labels, _clients(config, dataset), rng)
+
+
+def _clients(config: Config, dataset: Dataset) -> int:
+    return dataset.clients if config.data.partition == "natural" else config.data.clients
 
 
 def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:

@@ -10,7 +10,7 @@ A cell's configuration is the shared tables, then the setting's, then the method
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,15 +64,24 @@ class Outcome(NamedTuple):
     finals: dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
 
 
-def read(file: Path, store: Path, settings: tuple[str, ...] = ()) -> Plan:
+def read(file: Path, store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Plan:
     """The cells of a comparison file, each checked; `settings` (table.key=value) go on top of every cell."""
-    tables = configuration.read_toml(file)
+    return plan(configuration.read_toml(file), store, settings, baseline)
+
+
+def from_names(names: Sequence[str], store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Plan:
+    """The cells of a comparison of methods by name, everything else by default or by `settings`."""
+    return plan({"methods": [{"name": name} for name in names]}, store, settings, baseline)
+
+
+def plan(tables: dict[str, Any], store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Plan:
+    """The cells of the tables of a comparison."""
     known = {"data", "model", "run", "method", "methods", "settings", "compare"}
     for key in tables:
         if key not in known:
             raise FedtierError(key, NOTHING, "is no table of a comparison", nearest(key, known))
-    methods = _labelled(tables.get("methods"), "methods", file)
-    variants = _labelled(tables.get("settings", [{"label": ""}]), "settings", file)
+    methods = _labelled(tables.get("methods"), "methods")
+    variants = _labelled(tables.get("settings", [{"label": ""}]), "settings")
     shared = {key: tables[key] for key in ("data", "model", "method", "run") if key in tables}
     options = tables.get("compare", {})
     for key in options:
@@ -82,8 +91,8 @@ def read(file: Path, store: Path, settings: tuple[str, ...] = ()) -> Plan:
     metrics = tuple(options.get("metrics", DEFAULT_METRICS))
     for metric in metrics:
         choice("compare.metrics", metric, METRICS)
-    baseline = options.get("baseline", next(iter(methods)))
-    choice("compare.baseline", baseline, methods)
+    base: str = baseline or options.get("baseline", next(iter(methods)))
+    choice("compare.baseline", base, methods)
     cells = []
     for setting, extra in variants.items():
         for method, own in methods.items():
@@ -92,34 +101,36 @@ def read(file: Path, store: Path, settings: tuple[str, ...] = ()) -> Plan:
             merged = configuration.with_settings(_merge(shared, extra, inside), settings)
             cell_config = configuration.check(merged)
             cells.append(Cell(method, setting, cell_config, store / cell_name(cell_config)))
-    return Plan(cells, baseline, metrics)
+    return Plan(cells, base, metrics)
 
 
 def cell_name(config: Config) -> str:
-    """Names a cell by what determines its numbers: how often it is looked at or saved does not."""
-    content = config.model_dump()
-    for key in ("checkpoint_every",):
-        content["run"].pop(key)
-    digest = hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in content.items())).encode()).hexdigest()
-    return f"{config.method.name}-{config.data.name}-{digest[:12]}"
+    """Names a cell by what determines its numbers."""
+    return f"{config.method.name}-{config.data.name}-{config.digest()}"
 
 
 def play(plan: Plan, progress: Progress) -> Outcome:
     """Runs the cells that are not in the store yet, resumes those that were cut short, reads the others."""
     finals: dict[tuple[str, str], list[dict[str, Any]]] = {}
     datasets: dict[str, Any] = {}
-    for number, cell in enumerate(plan.cells):
-        progress.cell = f"[{number + 1}/{len(plan.cells)}] {cell.method} {cell.setting}".rstrip()
-        rows = finished_rows(cell.folder, cell.config)
-        if rows is None and (cell.folder / "config.toml").exists():
-            rows = resume(cell.folder, progress=progress).final
-        elif rows is None:
-            key = cell.config.data.model_dump_json()
-            if key not in datasets:
-                datasets = {key: load_data(cell.config)}  # one data set in memory at a time
-            experiment: Experiment = assemble(cell.config, datasets[key])
-            rows = run(cell.config, cell.folder, progress=progress, experiment=experiment).final
-        finals[cell.method, cell.setting] = rows
+    progress.cells(len(plan.cells))
+    try:
+        for cell in plan.cells:
+            progress.next_cell(f"{cell.method} {cell.setting}".rstrip())
+            rows = finished_rows(cell.folder, cell.config)
+            found = rows is not None
+            if rows is None and (cell.folder / "config.toml").exists():
+                rows = resume(cell.folder, progress=progress).final
+            elif rows is None:
+                key = cell.config.data.model_dump_json()
+                if key not in datasets:
+                    datasets = {key: load_data(cell.config)}  # one data set in memory at a time
+                experiment: Experiment = assemble(cell.config, datasets[key])
+                rows = run(cell.config, cell.folder, progress=progress, experiment=experiment).final
+            finals[cell.method, cell.setting] = rows
+            progress.cell_done(found=found)
+    finally:
+        progress.end()
     return Outcome(plan, finals)
 
 
@@ -153,20 +164,20 @@ class Interval(NamedTuple):
 def interval(numbers: np.ndarray) -> Interval:
     n = len(numbers)
     if n < 2:
-        return Interval(float(numbers.mean()), float("nan"))
+        return Interval(float(numbers[0]) if n else float("nan"), float("nan"))
     return Interval(float(numbers.mean()), float(stats.t.ppf(0.975, n - 1) * numbers.std(ddof=1) / np.sqrt(n)))
 
 
 def paired(outcome: Outcome, method: str, setting: str, metric: str) -> Interval:
     """The difference to the baseline, seed by seed: seeds share split and partition, so their spread cancels."""
-    own = values(outcome.finals[method, setting], metric)
-    base = values(outcome.finals[outcome.plan.baseline, setting], metric)
-    return interval(own - base)
+    rows, base = outcome.finals[method, setting], outcome.finals.get((outcome.plan.baseline, setting), [])
+    mine, theirs = ({row["seed"]: value for row, value in zip(r, values(r, metric), strict=True)} for r in (rows, base))
+    return interval(np.asarray([mine[seed] - theirs[seed] for seed in mine if seed in theirs]))
 
 
-def _labelled(entries: Any, name: str, file: Path) -> dict[str, dict[str, Any]]:
+def _labelled(entries: Any, name: str) -> dict[str, dict[str, Any]]:
     listed = isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)
-    require(bool(listed), name, NOTHING, f"{file} must have at least one [[{name}]]", f'[[{name}]]\nlabel = "..."')
+    require(bool(listed), name, NOTHING, f"a comparison needs at least one [[{name}]]", f'[[{name}]]\nlabel = "..."')
     out: dict[str, dict[str, Any]] = {}
     for entry in entries:
         label = entry.get("label", entry.get("name"))

@@ -8,6 +8,7 @@ The options of a method are those of its factory (`fedtier methods`); they stand
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -95,6 +96,13 @@ class Config(Table):
     def toml(self) -> str:
         """Every key with its value, defaults included; reads back as the same configuration."""
         return tomli_w.dumps(self.model_dump(exclude_none=True))
+
+    def digest(self) -> str:
+        """Twelve letters for what determines the rows of metrics: how often a run is saved and where its data lie do not."""
+        content = self.model_dump()
+        content["run"].pop("checkpoint_every")
+        content["data"].pop("folder")
+        return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in content.items())).encode()).hexdigest()[:12]
 
 
 TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}

@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from ..methods import registry
+from .census import Census
 from .run import Result
 
 Part = Table | str
@@ -32,6 +33,20 @@ def run_table(result: Result) -> list[Part]:
             byte_size(row["bytes_up"]), byte_size(row["bytes_down"]), f"{row['seconds']['run']:.1f}",
         )  # fmt: skip
     return [table, f"results: {result.folder}"]
+
+
+def census_table(census: Census) -> list[Part]:
+    """One line per client, then the server's and the test rows; a column per class."""
+    table = Table(title=f"{census.title}, seed {census.seed}: rows by class", title_justify="left")
+    table.add_column("client")
+    for heading in ("rows", "held back", *census.labels):
+        table.add_column(heading, justify="right")
+    for name, counts, held in zip(census.names, census.clients, census.held, strict=True):
+        table.add_row(name, *map(str, (counts.sum(), held, *counts)))
+    table.add_section()
+    for name, counts in (("server", census.server), ("test", census.test)):
+        table.add_row(name, str(counts.sum()), "", *map(str, counts))
+    return [table]
 
 
 def methods_object() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,14 +15,17 @@ import numpy as np
 
 from .. import trees
 from ..engines import State, compiled
-from ..errors import FedtierError
+from ..errors import NOTHING, FedtierError
 from ..federation import Plan
+from . import census
 from . import config as configuration
 from .assemble import Experiment, assemble
 from .config import Config
-from .metrics import Scores, Traffic, evaluator, spread, traffic
+from .metrics import Scores, Traffic, evaluated_clients, evaluator, spread, traffic
 from .progress import Progress
-from .store import Store
+from .store import HINT_DAMAGED, Store
+from .track import check as check_trackers
+from .track import open_trackers
 
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 
@@ -35,10 +38,21 @@ class Result(NamedTuple):
     state: State
 
 
-def run(config: Config, folder: Path, *, progress: Progress, experiment: Experiment | None = None) -> Result:
-    """Runs `config` into the new `folder`."""
+def run(
+    config: Config, folder: Path, *, progress: Progress, experiment: Experiment | None = None, track: Sequence[str] = ()
+) -> Result:
+    """Runs `config` into the new `folder`; `track` names trackers that get every row too."""
+    check_trackers(track)
     experiment = experiment or assemble(config)
-    return _play(experiment, Store.create(folder, config), progress, resumed=False)
+    Store.reserve(folder)
+    tracker = open_trackers(track, config, folder)
+    finished = False
+    try:
+        result = _play(experiment, Store.create(folder, config), progress, resumed=False, log=tracker.log)
+        finished = True
+    finally:
+        tracker.close(finished)
+    return result
 
 
 def resume(folder: Path, *, progress: Progress) -> Result:
@@ -48,7 +62,9 @@ def resume(folder: Path, *, progress: Progress) -> Result:
     return _play(assemble(configuration.read(folder / "config.toml")), Store(folder), progress, resumed=True)
 
 
-def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: bool) -> Result:
+def _play(
+    experiment: Experiment, store: Store, progress: Progress, *, resumed: bool, log: Callable[[list], None] = lambda rows: None
+) -> Result:
     config, plan, seeds = experiment.config, experiment.plan, experiment.config.run.seeds
     rounds = config.run.rounds
     stops = _stops(config)
@@ -60,12 +76,17 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
     first, written, spent = 0, 0, 0.0
     if resumed and (store.folder / "checkpoint.safetensors").exists():
         state, words = store.read_arrays("checkpoint.safetensors", like=state)
+        if words.get("config") != config.digest():
+            rule = f"belongs to another run: its configuration has the digest {words.get('config')}, not {config.digest()}"
+            raise FedtierError(str(store.folder / "checkpoint.safetensors"), NOTHING, rule, HINT_DAMAGED)
         state = jax.tree.map(jax.numpy.asarray, state)
         first, written, spent = int(words["round"]), int(words["rows"]), float(words["seconds"])
     if resumed:
         store.keep_rows(written)
     if not resumed or not (store.folder / "plan.safetensors").exists():
         store.write_arrays("plan.safetensors", plan)
+    if not resumed or not (store.folder / "partition.json").exists():
+        store.write("partition.json", census.of_experiment(experiment).to_json())
 
     clock = time.perf_counter()
     state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, 0)  # compiles, moves nothing
@@ -80,12 +101,14 @@ def _play(experiment: Experiment, store: Store, progress: Progress, *, resumed: 
         seconds = {"compile": compile_seconds, "run": spent + time.perf_counter() - clock}
         rows = [_row(experiment, bytes_per_message, scores, s, number, seconds) for s in range(seeds)]
         store.append(rows)
+        log(rows)
         written += len(rows)
         progress.update(number, rows)
 
     def checkpoint(number: int) -> None:
         seconds = spent + time.perf_counter() - clock
-        store.write_arrays("checkpoint.safetensors", state, round=number, rows=written, seconds=seconds)
+        words = {"round": number, "rows": written, "seconds": seconds, "config": config.digest()}
+        store.write_arrays("checkpoint.safetensors", state, **words)
 
     def diverged(number: int, why: str) -> FedtierError:
         """Puts the state after the last sound stop on disk: rounds since the checkpoint are played again."""
@@ -178,8 +201,9 @@ def _finish(experiment: Experiment, store: Store, state: State, scores: Scores) 
     x = experiment.method.global_model(state.server)
     if x is not None:
         store.write_arrays("model.safetensors", x, model=experiment.config.model.name, seeds=experiment.config.run.seeds)
+    who = evaluated_clients(experiment).tolist()
     clients = [
-        {"seed": experiment.config.run.seed + s, "personal": _numbers(personal), "global": _numbers(shared)}
+        {"seed": experiment.config.run.seed + s, "clients": who, "personal": _numbers(personal), "global": _numbers(shared)}
         for s, (personal, shared) in enumerate(zip(scores.personal_accuracy, scores.global_on_client, strict=True))
     ]
     store.write("clients.json", json.dumps(clients).encode())
@@ -195,7 +219,8 @@ def _diverged(store: Store, first: int, number: int, why: str) -> FedtierError:
 
 def _worst_loss(scores: Scores) -> float:
     """The largest loss of any seed, on the server's rows or the test rows: a model that fits the former may be wild."""
-    return float(np.nanmax([*scores.f1, *scores.global_loss], initial=0.0))
+    known = [float(loss) for loss in (*scores.f1, *scores.global_loss) if not np.isnan(loss)]
+    return max(known, default=0.0)  # local_only has no global model, hence no loss
 
 
 def _mean(values: np.ndarray) -> float:

@@ -2,17 +2,20 @@
 
 config.toml          as resolved, every default written out          metrics.jsonl     one row per evaluation and seed
 plan.safetensors     cohorts, local steps, drop-outs                 clients.json      accuracies per client, last evaluation
-checkpoint.safetensors   the state after the round it names          model.safetensors     the final global models
-environment.json     versions, device, commit                        run.log
+partition.json       who has how many of which class, first seed     model.safetensors     the final global models
+checkpoint.safetensors   the state after the round it names          environment.json, run.log
 """
 
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,10 +27,11 @@ import safetensors.numpy
 from jaxtyping import PyTree
 
 from ..engines import codec
-from ..errors import NOTHING, FedtierError
+from ..errors import NOTHING, FedtierError, require
 from .config import Config
 
 FORMAT = "fedtier-1"
+HINT_DAMAGED = "the run's other files are untouched; start again with `fedtier run` and the folder's config.toml"
 
 
 class Store:
@@ -36,42 +40,27 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @staticmethod
+    def reserve(folder: Path) -> None:
+        """Makes the folder; refuses one that already holds a run."""
+        if (folder / "config.toml").exists():
+            hint = f"choose another folder, or `fedtier resume {folder}`"
+            raise FedtierError("--out", str(folder), "already holds a run", hint)
+        with _told(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+
     @classmethod
     def create(cls, folder: Path, config: Config) -> Store:
-        """A new folder with its configuration; refuses one that already holds a run."""
-        if (folder / "config.toml").exists():
-            raise FedtierError(
-                "--out", str(folder), "already holds a run", f"choose another folder, or `fedtier resume {folder}`"
-            )
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            store = cls(folder)
-            store.write("environment.json", json.dumps(environment(), indent=1).encode())
-            store.write("config.toml", config.toml().encode())
-        except OSError as error:
-            raise FedtierError("--out", str(folder), f"cannot be written: {error.strerror}", "choose another folder") from None
+        """A new folder with its configuration."""
+        cls.reserve(folder)
+        store = cls(folder)
+        store.write("environment.json", json.dumps(environment(), indent=1).encode())
+        store.write("config.toml", config.toml().encode())
         return store
 
     def write(self, name: str, data: bytes) -> None:
         """The whole file or the old one: temporary file, fsync, rename, fsync of the folder."""
-        target, partial = self.folder / name, self.folder / f".{name}.part"
-        try:
-            with open(partial, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
-            descriptor = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            rule = f"cannot be written: {error.strerror}"
-            raise FedtierError(
-                str(target), NOTHING, rule, "what was written before is whole; free space, then resume"
-            ) from None
+        write_whole(self.folder / name, data)
 
     def write_arrays(self, name: str, tree: PyTree, **words: Any) -> None:
         arrays = {key: np.array(a, order="C") for key, a in codec.to_arrays(tree).items()}
@@ -80,8 +69,7 @@ class Store:
 
     def read_arrays(self, name: str, like: PyTree) -> tuple[PyTree, dict[str, str]]:
         """The tree and the words written with it; refuses a damaged or foreign file by name."""
-        path = self.folder / name
-        hint = "the run's other files are untouched; start again from config.toml"
+        path, hint = self.folder / name, HINT_DAMAGED
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
                 words = file.metadata() or {}
@@ -95,31 +83,68 @@ class Store:
         return codec.from_arrays(arrays, like, str(path)), words
 
     def append(self, rows: list[dict[str, Any]]) -> None:
-        try:
-            with open(self.folder / "metrics.jsonl", "a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            rule = f"cannot be written: {error.strerror}"
-            hint = "what was written before is whole; free space, then resume"
-            raise FedtierError(str(self.folder / "metrics.jsonl"), NOTHING, rule, hint) from None
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The metrics so far; a half-written last line, left by a crash, is not one of them."""
         path = self.folder / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        return [json.loads(line) for line in lines]
+        with _told(path), open(path, "a", encoding="utf-8") as file:
+            file.write("".join(json.dumps(row) + "\n" for row in rows))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def rows(self, count: int | None = None) -> list[dict[str, Any]]:
+        """The first `count` metrics so far; a half-written last line, left by a crash, is not one of them."""
+        path = self.folder / "metrics.jsonl"
+        lines = path.read_bytes().split(b"\n")[:-1][:count] if path.exists() else []
+        rows = []
+        for number, line in enumerate(lines, 1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError as error:
+                raise FedtierError(f"{path}, line {number}", NOTHING, f"is damaged: {error}", HINT_DAMAGED) from None
+        return rows
 
     def keep_rows(self, count: int) -> None:
         """Forgets rows written after the checkpoint that a resumed run starts from."""
-        kept = self.rows()[:count]
+        kept = self.rows(count)
+        rule = f"has {len(kept)} rows, the checkpoint was written after {count}"
+        require(len(kept) == count, str(self.folder / "metrics.jsonl"), NOTHING, rule, HINT_DAMAGED)
         self.write("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept).encode())
 
     def log(self, line: str) -> None:
         stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        with open(self.folder / "run.log", "a", encoding="utf-8") as file:
+        path = self.folder / "run.log"
+        with _told(path), open(path, "a", encoding="utf-8") as file:
             file.write(f"{stamp} {line}\n")
+
+
+def write_whole(target: Path, data: bytes) -> None:
+    """The whole file or the old one: temporary file, fsync, rename, fsync of the folder."""
+    partial = target.with_name(f".{target.name}.part")
+    with _told(target):
+        try:
+            with open(partial, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+            descriptor = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            with suppress(OSError):  # it may never have been there
+                partial.unlink()
+            raise
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What the system refuses, in words that say what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+        hint = "what was written before is whole; free space, then `fedtier resume`" if full else "choose another folder"
+        raise FedtierError(str(path), NOTHING, f"cannot be written: {error.strerror}", hint) from None
 
 
 def _version(package: str) -> str | None:
