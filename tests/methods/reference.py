@@ -5,8 +5,13 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from fedtier import keys
 from fedtier.keys import Tag
+
+
+def at(key, *address):
+    for part in address:
+        key = jax.random.fold_in(key, part)
+    return key
 
 
 def softmax_gradient(w, inputs, labels):
@@ -20,7 +25,7 @@ def softmax_gradient(w, inputs, labels):
 
 
 def direction(key, shape):
-    draw = np.asarray(jax.random.normal(keys.at(key, 0, 0), shape, np.float64))  # first direction, first leaf
+    draw = np.asarray(jax.random.normal(at(key, 0, 0), shape, np.float64))  # first direction, first leaf
     return draw / np.linalg.norm(draw)
 
 
@@ -43,24 +48,24 @@ def zo_hfl(federation, plan, x, root, *, penalty, proximity, smoothing, gamma, c
     for r in range(plan.ids.shape[0]):
         estimates = []
         for i, steps, arrived in zip(plan.ids[r].tolist(), plan.steps[r], plan.arrived[r], strict=True):
-            key = keys.at(root, r, i + 1)
-            v = direction(keys.at(key, Tag.DIRECTION), x.shape)
+            key = at(root, r, i + 1)
+            v = direction(at(key, Tag.DIRECTION), x.shape)
             weight, radius = float(federation.spec.weight[i]), float(federation.spec.radius[i])
             start, size = federation.train.start[i], federation.train.size[i]
             values = []
             for sign, solve in ((1.0, 0), (-1.0, 1)):
                 point = x + sign * smoothing * v
                 y = project_ball(point, point, radius)
-                draws = keys.at(key, Tag.SOLVE) if coupled else keys.at(key, Tag.SOLVE, solve)
+                draws = at(key, Tag.SOLVE) if coupled else at(key, Tag.SOLVE, solve)
                 for t in range(int(steps)):  # Algorithm 2
-                    inputs, labels = rows(federation, start, size, keys.at(draws, t), batch)
+                    inputs, labels = rows(federation, start, size, at(draws, t), batch)
                     gradient = softmax_gradient(y, inputs, labels) + proximity * (y - point)
                     y = project_ball(y - client_c / (t + 1) * gradient, point, radius)
                 values.append(0.5 * penalty * weight * np.sum((point - y) ** 2))
             if arrived:
                 estimates.append(n / (2 * smoothing) * (values[0] - values[1]) * v)
         inputs, labels = rows(
-            federation, federation.server.start, federation.server.size, keys.at(root, r, 0, Tag.SERVER, 0), server_batch
+            federation, federation.server.start, federation.server.size, at(root, r, 0, Tag.SERVER, 0), server_batch
         )
         g = np.mean(estimates, axis=0) if estimates else 0.0
         x = x - gamma / np.sqrt(r + 1) * (softmax_gradient(x, inputs, labels) + g)
