@@ -20,7 +20,7 @@ test: .venv/.installed lint  ## everything that needs no data and no network
 lint: .venv/.installed
 	$(BIN)/ruff check src tests
 	$(BIN)/ruff format --check src tests
-	$(BIN)/pyright
+	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
 slow: .venv/.installed  ## the heavier checks

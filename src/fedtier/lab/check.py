@@ -22,6 +22,9 @@ def check_file(file: Path) -> dict[str, Any]:
     """{"file", "claims": [{"claim", "holds", "why"}]} for what the file defines."""
     module = _load(file)
     claims = []
+    for name in ("method", "problem"):
+        if hasattr(module, name) and not callable(getattr(module, name)):
+            raise FedtierError(name, type(getattr(module, name)).__name__, "must be a function", f"def {name}(...): return ...")
     if hasattr(module, "method"):
         claims += method_claims(module.method)
     if hasattr(module, "problem"):

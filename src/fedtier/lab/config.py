@@ -198,8 +198,10 @@ def _lists(content: dict[str, Any]) -> dict[str, Any]:
 
 def _refusal(error: pydantic.ValidationError) -> FedtierError:
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"][:2])
-    return FedtierError(name, first["input"], first["msg"][0].lower() + first["msg"][1:], "see `fedtier run --help`")
+    table, key = (str(part) for part in first["loc"][:2])
+    default = TABLES[table].model_fields[key].default
+    rule = first["msg"][0].lower() + first["msg"][1:].replace("Input", "it")
+    return FedtierError(f"{table}.{key}", first["input"], rule.replace("input should", "must"), f"the default is {default!r}")
 
 
 _NO_PROBLEM = Bilevel(f1=lambda x, rows: 0.0, f2=lambda x, y, spec: 0.0, h=lambda x, y, rows, spec: 0.0)

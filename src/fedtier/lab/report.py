@@ -57,9 +57,9 @@ def methods_object() -> dict[str, Any]:
 
 
 def methods_table() -> list[Part]:
-    table = Table(title="methods, and their options with defaults", title_justify="left", show_lines=True)
-    for heading in ("method", "what it is", "options of [method]"):
-        table.add_column(heading)
+    table = Table(title="methods", title_justify="left", show_lines=True)
+    for heading, width in (("method", 11), ("what it is", 34), ("options, with defaults", 68)):
+        table.add_column(heading, width=width)
     for name, entry in registry.METHODS.items():
         words = ", ".join(f"{key} = {_default(p)}" for key, p in registry.options(name).items())
         table.add_row(name, entry.summary, words)

@@ -4,6 +4,8 @@ tensorboard   event files in the run's folder, tensorboard/seed-K: `tensorboard 
 mlflow        one MLflow run per seed, in the experiment "fedtier", wherever MLFLOW_TRACKING_URI points
 """
 
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+# The trackers are extras: their packages are there only where somebody asked for them.
 from __future__ import annotations
 
 import importlib.util
