@@ -124,6 +124,23 @@ def compare(
         _print(text.removesuffix("\n"))
 
 
+def search(file: tyro.conf.Positional[Path], settings: Settings = (), json: bool = False) -> None:
+    """Try a grid of penalties and step sizes at once, judged on validation rows; the test rows are not looked at.
+
+    Args:
+        file: A configuration with a table [search] of lists, for example penalty = [1, 10].
+        settings: Change one key, for example --set method.estimator=guided. May be repeated.
+        json: One JSON object on stdout instead of a table.
+    """
+    from .lab import search as searching
+    from .lab.report import search_object, search_table
+
+    config, grid = searching.read(file, settings)
+    _use_compilation_cache()
+    found = searching.search(config, grid)
+    _print(search_object(found) if json else search_table(found))
+
+
 def partition(file: Config = None, settings: Settings = (), out: Path | None = None, json: bool = False) -> None:
     """Show who has how many rows of which class.
 
@@ -251,7 +268,7 @@ def theory(
 
 
 COMMANDS: dict[str, Any] = {
-    "demo": demo, "run": run, "resume": resume, "compare": compare, "report": report, "partition": partition,
+    "demo": demo, "run": run, "resume": resume, "compare": compare, "search": search, "report": report, "partition": partition,
     "theory": theory, "methods": methods, "check": check, "cite": cite,
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +11,7 @@ from rich.table import Table
 from ..methods import registry
 from .census import Census
 from .run import Result
+from .search import Search
 
 Part = Table | str
 
@@ -66,6 +68,27 @@ def methods_table() -> list[Part]:
     return [table]
 
 
+def search_object(found: Search) -> dict[str, Any]:
+    points = [
+        {"options": point.options, "accuracy": point.accuracy.tolist(), "personal": point.personal.tolist()}
+        for point in found.points
+    ]
+    return {"points": points, "seconds": found.seconds}
+
+
+def search_table(found: Search) -> list[Part]:
+    """The grid, best first, with the mean accuracy over seeds on the validation rows."""
+    config = found.config
+    title = f"{config.method.name} on {config.data.name}, {config.run.rounds} rounds, {config.run.seeds} seeds, validation rows"
+    table = Table(title=title, title_justify="left")
+    for heading in (*found.points[0].options, "global %", "personal %"):
+        table.add_column(heading, justify="right")
+    for point in found.points:
+        scores = (percent(float(score.mean())) for score in (point.accuracy, point.personal))
+        table.add_row(*(f"{value:g}" for value in point.options.values()), *scores)
+    return [table, f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
+
+
 def check_table(outcome: dict[str, Any]) -> list[Part]:
     table = Table(title=outcome["file"], title_justify="left")
     for heading in ("claim", "holds", "why not"):
@@ -80,7 +103,7 @@ def number(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f}"
+    return "-" if value is None or math.isnan(value) else f"{100 * value:.2f}"
 
 
 def byte_size(count: int) -> str:
