@@ -48,7 +48,7 @@ class Estimator(NamedTuple):
     private: bool  # True: only the client can form g, so g goes up; False: the server can, from the values
     guides: int  # how many recent displacements x - y the client remembers
     propose: Callable[..., PyTree]  # (key, x, memory [guides, n]) -> v [K, n], unit vectors
-    estimate: Callable[..., PyTree]  # (slopes [K], v, weights-carrying key, site) -> g
+    estimate: Callable[..., PyTree]  # (slopes [K], v, the key of propose, site) -> g
 
 
 NAMES = ("sphere", "orthogonal", "guided", "first_order", "exact")
@@ -72,6 +72,7 @@ def make(
     if name == "auto":
         name = "sphere" if uplink in ("values", "models") else "guided"
     require(mix == 0 or name == "guided", "mix", mix, f"is for the guided estimator, not for {name}", "leave it out")
+    require(mix == 0 or directions == 1, "mix", mix, "needs directions = 1", "with more, one direction in K is random anyway")
     require(not control or name in ("sphere", "orthogonal", "guided"), "control", control, f"has no meaning for {name}")
     private = control or name in ("guided", "first_order", "exact")
     fits = uplink == "auto" or (uplink == "estimate") == private
@@ -137,12 +138,7 @@ def _guided(directions: int, mix: float) -> Estimator:
 
     def propose(key: Key[Array, ""], x: PyTree, memory: PyTree) -> PyTree:
         drawn = spheres(keys.at(key, 0), x, directions)
-
-        def fill(old: Array, new: Array) -> Array:
-            known = jnp.concatenate([old, new[guides:]]) if random else old
-            return known
-
-        known = trees.map(fill, memory, drawn)
+        known = trees.map(lambda old, new: jnp.concatenate([old, new[guides:]]), memory, drawn)
         lengths = jax.vmap(trees.norm)(known)
         v = jax.vmap(lambda a, b, length: trees.where(length > 0, a, b))(known, drawn, lengths)
         v = gram_schmidt(v, directions)
