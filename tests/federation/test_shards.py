@@ -48,6 +48,14 @@ def test_the_windows_tile_a_permutation_of_the_rows_in_the_asked_shares(rows, cl
     assert f.clients == clients
 
 
+def test_with_a_generator_for_the_test_rows_other_seeds_share_them_and_deal_the_rest_anew():
+    one, two = (federation_of(80, 3, seed, test_share=0.25, test_rng=np.random.default_rng(7)) for seed in (0, 1))
+    assert int(one.test.size) == 20
+    assert np.array_equal(one.index[:20], two.index[:20])
+    assert not np.array_equal(one.index[20:], two.index[20:])
+    assert sorted(np.asarray(two.index).tolist()) == list(range(80))
+
+
 def test_weights_are_shares_of_the_training_rows_with_mean_1():
     owner = np.repeat([0, 1, 2], [10, 20, 70])
     f = build(np.zeros((100, 1), np.float32), partition.natural(owner), clients=3, rng=np.random.default_rng(0),

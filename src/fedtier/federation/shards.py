@@ -84,17 +84,23 @@ def build(
     test_share: float = 0.1,
     client_test_share: float = 0.0,
     spec: Any = None,
+    test_rng: np.random.Generator | None = None,
 ) -> Federation:
     """Splits N rows: `test_share` of all for the global test, `server_share` of the rest for the server, and what is
     left among the clients by `assign(rng, rows) -> owner of each of these rows` (see `partition`). Each client keeps
-    `client_test_share` of its own rows, at most all but one, for its personal test.
+    `client_test_share` of its own rows, at most all but one, for its personal test. With `test_rng` the test rows are
+    drawn from it alone, so that federations that differ in `rng` share them and no search on one sees another's.
     """
     share("test_share", test_share)
     share("server_share", server_share)
     share("client_test_share", client_test_share)
     total = _check_rows(arrays)
-    order = rng.permutation(total)
     tested = round(total * test_share)
+    if test_rng is None:
+        order = rng.permutation(total)
+    else:
+        drawn = test_rng.permutation(total)
+        order = np.concatenate([drawn[:tested], rng.permutation(drawn[tested:])])
     served = round((total - tested) * server_share)
     rest = order[tested + served :]
     owner = _check_owner(assign(rng, rest), len(rest), clients)

@@ -149,6 +149,7 @@ def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, 
     federation = build(
         arrays, draws[data.partition](), clients=clients, rng=rng, server_share=data.server_share,
         test_share=data.test_share, client_test_share=data.client_test_share,
+        test_rng=None if data.test_seed is None else np.random.default_rng([data.test_seed, 2]),
     )  # fmt: skip
     if data.validation_share:
         federation = _validation(federation, data.validation_share)

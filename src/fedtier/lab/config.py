@@ -46,6 +46,7 @@ class Data(Table):
     classes_per_client: int = Field(default=2, ge=1)
     server_share: Share = Field(default=0.3, gt=0, lt=1)
     test_share: Share = Field(default=0.1, gt=0, lt=1)
+    test_seed: int | None = Field(default=None, ge=0)  # the same test rows for every run.seed; none = each seed draws its own
     validation_share: Share = Field(default=0.0, ge=0, lt=1)  # > 0: judge on this share of the server's rows, not the test's
     client_test_share: Share = Field(default=0.2, ge=0, lt=1)
 
