@@ -3,13 +3,17 @@
     [data] [model] [run]           what all cells share
     [[methods]]                    label, and the keys of [method]; may hold tables data, model, run of its own
     [[settings]]                   label, and tables data, model, method, run; optional
+    [[tuned]]                      where = "words of labels" (see `chosen`), and keys like those of [[methods]]; optional
     [compare]                      baseline = "label of a method", metrics = [...]
 
-A cell's configuration is the shared tables, then the setting's, then the method's.
+A cell's configuration is the shared tables, then the setting's, then the method's, then what is tuned for it.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from ..errors import NOTHING, FedtierError, choice, nearest, require
+from ..errors import NOTHING, FedtierError, FedtierWarning, choice, nearest, require
 from . import config as configuration
 from .assemble import Experiment, assemble, load_data
 from .config import TABLES, Config
 from .progress import Progress
-from .run import resume, run
-from .store import Store
+from .run import Diverged, resume, run
+from .store import DIVERGED_FILE, LABELS_FILE, Store
 
 
 class Metric(NamedTuple):
@@ -76,7 +80,7 @@ def from_names(names: Sequence[str], store: Path, settings: Sequence[str] = (), 
 
 def plan(tables: dict[str, Any], store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Plan:
     """The cells of the tables of a comparison."""
-    known = {"data", "model", "run", "method", "methods", "settings", "compare"}
+    known = {"data", "model", "run", "method", "methods", "settings", "tuned", "compare"}
     for key in tables:
         if key not in known:
             raise FedtierError(key, NOTHING, "is no table of a comparison", nearest(key, known))
@@ -93,12 +97,12 @@ def plan(tables: dict[str, Any], store: Path, settings: Sequence[str] = (), base
         choice("compare.metrics", metric, METRICS)
     base: str = baseline or options.get("baseline", next(iter(methods)))
     choice("compare.baseline", base, methods)
+    tuned = _tuned(tables.get("tuned", []), [(method, setting) for setting in variants for method in methods])
     cells = []
     for setting, extra in variants.items():
         for method, own in methods.items():
-            inside = {key: own[key] for key in ("data", "model", "run") if key in own}
-            inside["method"] = {key: value for key, value in own.items() if key not in ("data", "model", "run")}
-            merged = configuration.with_settings(_merge(shared, extra, inside), settings)
+            layers = [own, *(keys for where, keys in tuned if chosen(where, method, setting))]
+            merged = configuration.with_settings(_merge(shared, extra, *map(_tables, layers)), settings)
             cell_config = configuration.check(merged)
             cells.append(Cell(method, setting, cell_config, store / cell_name(cell_config)))
     return Plan(cells, base, metrics)
@@ -119,15 +123,19 @@ def play(plan: Plan, progress: Progress) -> Outcome:
             progress.next_cell(f"{cell.method} {cell.setting}".rstrip())
             rows = finished_rows(cell.folder, cell.config)
             found = rows is not None
-            if rows is None and (cell.folder / "config.toml").exists():
-                rows = resume(cell.folder, progress=progress).final
-            elif rows is None:
-                key = cell.config.data.model_dump_json()
-                if key not in datasets:
-                    datasets = {key: load_data(cell.config)}  # one data set in memory at a time
-                experiment: Experiment = assemble(cell.config, datasets[key])
-                rows = run(cell.config, cell.folder, progress=progress, experiment=experiment).final
-            finals[cell.method, cell.setting] = rows
+            try:
+                if rows is None and (cell.folder / "config.toml").exists():
+                    rows = resume(cell.folder, progress=progress).final
+                elif rows is None:
+                    key = cell.config.data.model_dump_json()
+                    if key not in datasets:
+                        datasets = {key: load_data(cell.config)}  # one data set in memory at a time
+                    experiment: Experiment = assemble(cell.config, datasets[key])
+                    rows = run(cell.config, cell.folder, progress=progress, experiment=experiment).final
+            except Diverged as error:  # an outcome too: the other cells matter
+                warnings.warn(f"{cell.method} {cell.setting}: {error}", FedtierWarning, stacklevel=2)
+            finals[cell.method, cell.setting] = rows or []
+            _write_labels(cell)
             progress.cell_done(found=found)
     finally:
         progress.end()
@@ -135,10 +143,19 @@ def play(plan: Plan, progress: Progress) -> Outcome:
 
 
 def finished_rows(folder: Path, config: Config) -> list[dict[str, Any]] | None:
-    """The final rows of a finished run, None when it is not there or not finished."""
+    """The final rows of a finished run, none of one that diverged, None when it is not there or not finished."""
+    if (folder / DIVERGED_FILE).exists():
+        return []
     rows = Store(folder).rows() if (folder / "clients.json").exists() else []
     final = [row for row in rows if row["round"] == config.run.rounds]
     return final if len(final) == config.run.seeds else None
+
+
+def _write_labels(cell: Cell) -> None:
+    """The file's own names of the cell, for reports; a name that says no more than the configuration is not written."""
+    labels = {"method": cell.method if cell.method != cell.config.method.name else "", "setting": cell.setting}
+    if any(labels.values()):
+        Store(cell.folder).write(LABELS_FILE, json.dumps(labels).encode())
 
 
 def values(rows: list[dict[str, Any]], metric: str) -> np.ndarray:
@@ -173,6 +190,45 @@ def paired(outcome: Outcome, method: str, setting: str, metric: str) -> Interval
     rows, base = outcome.finals[method, setting], outcome.finals.get((outcome.plan.baseline, setting), [])
     mine, theirs = ({row["seed"]: value for row, value in zip(r, values(r, metric), strict=True)} for r in (rows, base))
     return interval(np.asarray([mine[seed] - theirs[seed] for seed in mine if seed in theirs]))
+
+
+def chosen(words: str, method: str, setting: str) -> bool:
+    """Whether the cell's labels hold all of these words: whole ones, in any order and case, so that "mnist" is not
+    "fashion-mnist" and "1" neither "1000" nor "0.1"."""
+    return set(_words(words)) <= set(_words(f"{method} {setting}"))
+
+
+def only(plan: Plan, filters: Sequence[str]) -> Plan:
+    """The cells that any of the filters chooses, all without one; a filter that chooses none is refused."""
+    for words in filters:
+        _check_choice("--only", words, [(cell.method, cell.setting) for cell in plan.cells])
+    kept = [cell for cell in plan.cells if not filters or any(chosen(w, cell.method, cell.setting) for w in filters)]
+    return plan._replace(cells=kept)
+
+
+def _check_choice(name: str, words: Any, labels: Sequence[tuple[str, str]]) -> None:
+    require(isinstance(words, str), name, words, "must be a text: words of the labels")
+    known = dict.fromkeys(word for method, setting in labels for word in _words(f"{setting} {method}"))
+    some = any(chosen(words, *pair) for pair in labels)
+    require(some, name, words, "chooses no cell", f"whole words of its labels: {', '.join(known)}")
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[\w.-]+", text.lower())
+
+
+def _tables(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of [[methods]] as tables of a configuration: what is no table of its own belongs to [method]."""
+    inside = {key: entry[key] for key in ("data", "model", "run") if key in entry}
+    return inside | {"method": {key: value for key, value in entry.items() if key not in inside}}
+
+
+def _tuned(entries: Any, labels: Sequence[tuple[str, str]]) -> list[tuple[str, dict[str, Any]]]:
+    listed = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    require(listed, "tuned", entries, "must be a list of tables", '[[tuned]]\nwhere = "scaffold"')
+    for entry in entries:
+        _check_choice("tuned.where", entry.get("where"), labels)
+    return [(entry["where"], {key: value for key, value in entry.items() if key != "where"}) for entry in entries]
 
 
 def _labelled(entries: Any, name: str) -> dict[str, dict[str, Any]]:
