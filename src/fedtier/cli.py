@@ -99,6 +99,7 @@ def compare(
         out: File that gets the table; stdout then shows it for people.
         json: One JSON object on stdout instead of a table.
     """
+    from .lab import cells as files
     from .lab import compare as comparison
     from .lab import tables
     from .lab.store import write_whole
@@ -107,9 +108,7 @@ def compare(
         rule = "must be given, or --methods, but not both"
         raise FedtierError("FILE.toml", str(file) if file else None, rule, "fedtier compare --methods zo_hfl fedavg scaffold")
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
-    cells = (
-        comparison.read(file, store, changed, baseline) if file else comparison.from_names(methods, store, changed, baseline)
-    )
+    cells = files.read(file, store, changed, baseline) if file else files.from_names(methods, store, changed, baseline)
     _use_compilation_cache()
     outcome = comparison.play(cells, _progress())
     chosen: str = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
@@ -142,7 +141,7 @@ def reproduce(
         quick: A smaller version, minutes on two cores.
         only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
         store: Folder of the cells; what is there is not run again.
-        out: Folder for the table in every format, or for the figures as SVG, PDF and PNG.
+        out: Folder for the table in every format, or for the figure as SVG, PDF and PNG (default: figures).
         json: One JSON object on stdout instead of tables and sentences.
     """
     from .lab.paper.reproduce import Order

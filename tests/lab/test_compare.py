@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from fedtier.errors import FedtierError
+from fedtier.lab import cells as files
 from fedtier.lab import compare, tables
-from fedtier.lab.compare import Interval, Outcome, Plan
+from fedtier.lab.cells import Plan
+from fedtier.lab.compare import Interval, Outcome
 from fedtier.lab.progress import Progress
 
 from .conftest import METHODS, SHORT, options
@@ -23,7 +25,7 @@ def row(seed: int, accuracy: float | None, worst: float = 0.5) -> dict:
 
 
 def made_up(finals: dict, baseline: str = "a") -> Outcome:
-    cells = [compare.Cell(m, s, None, Path("runs") / m) for m, s in finals]  # pyright: ignore[reportArgumentType]
+    cells = [files.Cell(m, s, None, Path("runs") / m) for m, s in finals]  # pyright: ignore[reportArgumentType]
     return Outcome(Plan(cells, baseline, ("global",)), finals)
 
 
@@ -120,7 +122,7 @@ def test_a_file_of_methods_and_settings_gives_their_product(tmp_path):
         '[run]\nrounds = 3\n[[methods]]\nlabel = "A"\nname = "fedavg"\nrun.tau = 2\n[[methods]]\nname = "server_only"\n'
         '[[settings]]\nlabel = "few"\ndata.alpha = 0.1\n[[settings]]\nlabel = "many"\ndata.alpha = 10.0\n'
     )
-    plan = compare.read(file, tmp_path / "cells", ("run.seed=4",))
+    plan = files.read(file, tmp_path / "cells", ("run.seed=4",))
     assert [(c.method, c.setting) for c in plan.cells] == [
         ("A", "few"),
         ("server_only", "few"),
@@ -134,8 +136,8 @@ def test_a_file_of_methods_and_settings_gives_their_product(tmp_path):
     )
     assert plan.cells[0].config.run.tau == 2 and plan.cells[2].config.data.alpha == 10.0
     assert len({c.folder for c in plan.cells}) == 4
-    moved = compare.read(file, tmp_path / "cells", ("run.seed=4", "run.checkpoint_every=7", "data.folder=elsewhere"))
+    moved = files.read(file, tmp_path / "cells", ("run.seed=4", "run.checkpoint_every=7", "data.folder=elsewhere"))
     assert [c.folder for c in moved.cells] == [c.folder for c in plan.cells]  # neither changes a number
     file.write_text("[run]\nrounds = 3\n")
     with pytest.raises(FedtierError, match="methods"):
-        compare.read(file, tmp_path)
+        files.read(file, tmp_path)

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from . import grid
-from .compare import METRICS, Interval, Outcome, interval, paired, values
+from .cells import METRICS
+from .compare import Interval, Outcome, interval, paired, values
 from .grid import Grid
 
 NOTE = "mean ± half-width of the 95 % interval over seeds; differences are paired by seed"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +108,7 @@ def _has(outcome: Outcome, method: str, setting: str) -> bool:
 
 def _steps(settings: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Neighbouring settings of the same data set, the first word of their label."""
-    for before, after in zip(settings, settings[1:], strict=False):
+    for before, after in pairwise(settings):
         if before.split()[0] == after.split()[0]:
             yield before, after
 

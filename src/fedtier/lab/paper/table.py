@@ -58,7 +58,10 @@ def as_object(outcome: Outcome, paper: Published, found: list[Ordering]) -> dict
     return {"source": paper.source, "cells": cells, "orderings": claims}
 
 
+def accuracy(rows: list[dict[str, Any]]) -> str:
+    return show(interval(values(rows, "global")), "global") if rows else "diverged"
+
+
 def _cells(outcome: Outcome, paper: Published, method: str, setting: str) -> tuple[str, str]:
     rows, published = outcome.finals.get((method, setting)), paper.of(method, setting)
-    words = "" if rows is None else show(interval(values(rows, "global")), "global") if rows else "diverged"
-    return words, "" if published is None else f"{published:.2f}"
+    return "" if rows is None else accuracy(rows), "" if published is None else f"{published:.2f}"
