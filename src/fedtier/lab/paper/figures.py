@@ -38,9 +38,9 @@ def convergence(methods: Sequence[Curve], varied: dict[tuple[str, float], list[C
         column[2].set_xlabel("rounds")
     for axes, words in zip(grid[:, 0], ("test loss", "test accuracy (%)", "test accuracy (%)"), strict=True):
         axes.set_ylabel(words)
-    _clip(grid[0], [c for c in methods])
-    _legend(figure, grid[1], "upper")
-    _legend(figure, grid[2], "lower")
+    _clip(grid[0], methods)
+    _legend(figure, grid[1], "outside upper center")
+    _legend(figure, grid[2], "outside lower center")
     return figure
 
 
@@ -59,9 +59,9 @@ def _clip(row: Any, curves: Sequence[Curve]) -> None:
         row[0].set_ylim(0.0, 1.15 * max(starts))
 
 
-def _legend(figure: Figure, row: Any, place: str) -> None:
+def _legend(figure: Figure, row: Any, place: Any) -> None:
     handles = {line.get_label(): line for axes in row for line in axes.get_lines()}
-    figure.legend(handles.values(), handles.keys(), loc=f"outside {place} center", ncols=min(5, max(1, len(handles))))
+    figure.legend(handles.values(), handles.keys(), loc=place, ncols=min(5, max(1, len(handles))))
 
 
 @mpl.rc_context(STYLE)

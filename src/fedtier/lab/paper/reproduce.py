@@ -114,11 +114,8 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
     how = _how(order, outcome)
     rows = [[cell.setting, cell.method, _final(outcome, cell)] for cell in outcome.plan.cells]
     final = grid.Grid(["setting", "method", "accuracy at the end, %"], rows, left=2, groups=[row[0] for row in rows])
-    content = {
-        "files": files,
-        "how": how,
-        "cells": [dict(zip(("setting", "method", "accuracy"), r, strict=True)) for r in rows],
-    }
+    ends = [dict(zip(("setting", "method", "accuracy"), row, strict=True)) for row in rows]
+    content = {"files": files, "how": how, "cells": ends}
     return Product([grid.rich_table(final), how, *files], content)
 
 
