@@ -51,7 +51,7 @@ def partition_figure(census: Census) -> Figure:
     if max(clients, classes) > BUBBLES_UP_TO:
         return _grid(census)
     figure = Figure(figsize=(1.6 + 0.42 * (clients + 2), 1.5 + 0.34 * classes), layout="constrained")
-    largest = max(census.clients.max(), census.server.max())
+    largest = _largest(census)
     axes = figure.add_subplot()
     _bubbles(axes, census, largest, 420.0)
     axes.set_ylabel("class")
@@ -65,7 +65,7 @@ def partitions_figure(censuses: dict[str, Census]) -> Figure:
     first = next(iter(censuses.values()))
     clients, classes = first.clients.shape
     figure = Figure(figsize=(len(censuses) * (0.6 + 0.235 * (clients + 2)) + 0.6, 1.2 + 0.24 * classes), layout="constrained")
-    largest = max(max(census.clients.max(), census.server.max()) for census in censuses.values())
+    largest = max(map(_largest, censuses.values()))
     grid = figure.subplots(1, len(censuses), sharey=True, squeeze=False)[0]
     for axes, (title, census) in zip(grid, censuses.items(), strict=True):
         _bubbles(axes, census, largest, 200.0)
@@ -73,6 +73,10 @@ def partitions_figure(censuses: dict[str, Census]) -> Figure:
     grid[0].set_ylabel("class")
     figure.supxlabel(f"area: rows; the largest bubble has {largest:,}", fontsize=8, color="#666666")
     return figure
+
+
+def _largest(census: Census) -> int:
+    return int(max(census.clients.max(), census.server.max()))
 
 
 def _bubbles(axes: Any, census: Census, largest: int, area: float) -> None:

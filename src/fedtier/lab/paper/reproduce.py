@@ -94,10 +94,11 @@ def figure1(order: Order, tables: dict[str, Any], progress: Progress) -> Product
 
 def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
     about = tables["figure"]
-    copies = {(label, float(tau)): f"{label}, tau = {tau:g}" for label in about["varied"] for tau in about["taus"]}
     entries = {entry["label"]: entry for entry in tables["methods"]}
+    pairs = [(label, float(tau)) for label in about["varied"] for tau in about["taus"]]
+    variants = {(label, tau): _with_tau(entries[label], tau, tables) for label, tau in pairs}
     methods = [entries[label] for label in about["methods"]]
-    methods += [entries[label] | {"label": name, "run": {"tau": tau}} for (label, tau), name in copies.items()]
+    methods += [entry for entry in variants.values() if entry not in methods]
     order = order._replace(only=order.only or tuple(about["only"]))
     outcome = compare.play(_plan(order, tables | {"methods": methods}), progress)
     curves = [
@@ -110,7 +111,7 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
         return [curve for curve in curves if curve.method == label]
 
     shown = [curve for label in about["methods"] for curve in of(label)]
-    files = _save(order, figures.convergence(shown, {key: of(name) for key, name in copies.items()}))
+    files = _save(order, figures.convergence(shown, {key: of(entry["label"]) for key, entry in variants.items()}))
     how = _how(order, outcome)
     rows = [[cell.setting, cell.method, _final(outcome, cell)] for cell in outcome.plan.cells]
     final = grid.Grid(["setting", "method", "accuracy at the end, %"], rows, left=2, groups=[row[0] for row in rows])
@@ -131,6 +132,13 @@ def figure3(order: Order, tables: dict[str, Any], progress: Progress) -> Product
     words = [f"eta = {eta}: from x = {about['start']:g} to {end:.3f} in {about['rounds']} rounds" for eta, end in ends.items()]
     error = f"largest distance of an estimate from the slope of the smoothed function: {found.error():.1e}"
     return Product([error, *words, *files], {"files": files, "error": found.error(), "ends": ends})
+
+
+def _with_tau(entry: dict[str, Any], tau: float, tables: dict[str, Any]) -> dict[str, Any]:
+    """The entry itself where it has this tau already, so that the table's cell serves."""
+    if entry.get("run", {}).get("tau", tables["run"]["tau"]) == tau:
+        return entry
+    return entry | {"label": f"{entry['label']}, tau = {tau:g}", "run": {"tau": tau}}
 
 
 def _plan(order: Order, tables: dict[str, Any]) -> cells.Plan:
