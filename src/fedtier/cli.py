@@ -267,7 +267,7 @@ def theory(
     """Say what the theorems promise for a configuration, or try to refute them.
 
     Args:
-        file: The configuration; everything has a default.
+        file: The configuration; without one, the paper's method with everything at its default.
         settings: Change one key, for example --set method.radius=1. May be repeated.
         epsilon: The wanted mean of |grad F|^2, for the predicted rounds.
         verify: Run the experiments that could refute each statement (one to two minutes); needs no configuration.
@@ -291,7 +291,8 @@ def theory(
     from .lab.theory.page import page
 
     positive("--epsilon", epsilon)
-    found = page(assemble(configuration.read(file, settings)), epsilon)
+    letter = () if file else ("method.estimator=sphere",)  # the theorems are about the paper's method
+    found = page(assemble(configuration.read(file, (*letter, *settings))), epsilon)
     _print(words.page_object(found) if json else words.page_parts(found))
 
 
