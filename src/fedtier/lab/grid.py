@@ -58,7 +58,7 @@ def tex(words: str) -> str:
 
 
 def _maths(cell: str) -> str:
-    """A number, with its sign and interval, between dollars; words as they are."""
-    if not any(letter.isdigit() for letter in cell):
+    """A number with a sign, a point or an interval between dollars; counts and words as they are."""
+    if cell.isdigit() or not any(letter.isdigit() for letter in cell):
         return {"-": "--"}.get(cell, tex(cell))
     return f"${cell.replace('±', chr(92) + 'pm')}$"

@@ -29,7 +29,8 @@ def convergence(methods: Sequence[Curve], varied: dict[tuple[str, float], list[C
         column[0].set_title(setting)
         for curve in (c for c in methods if c.setting == setting):
             for axes, measure in zip(column, (LOSS, ACCURACY), strict=False):
-                _line(axes, curve, measure, curve.method, look[curve.method].colour, "-")
+                stroke = "--" if curve.name == "fedprox" else "-"  # it lies on FedAvg
+                _line(axes, curve, measure, curve.method, look[curve.method].colour, stroke)
         shades = {tau: SHADES[k] for k, tau in enumerate(sorted({tau for _, tau in varied}))}
         strokes = {method: STROKES[k] for k, method in enumerate(dict.fromkeys(method for method, _ in varied))}
         for (method, tau), curves in varied.items():
@@ -39,8 +40,10 @@ def convergence(methods: Sequence[Curve], varied: dict[tuple[str, float], list[C
     for axes, words in zip(grid[:, 0], ("test loss", "test accuracy (%)", "test accuracy (%)"), strict=True):
         axes.set_ylabel(words)
     _clip(grid[0], methods)
-    _legend(figure, grid[1], "outside upper center")
-    _legend(figure, grid[2], "outside lower center")
+    grid[2, 0].set_title("ZO-HFL by τ")
+    figure.align_ylabels()
+    _legend(figure, grid[1], "outside upper center", 5)
+    _legend(figure, grid[2], "outside lower center", max(1, len({tau for _, tau in varied})))
     return figure
 
 
@@ -59,9 +62,11 @@ def _clip(row: Any, curves: Sequence[Curve]) -> None:
         row[0].set_ylim(0.0, 1.15 * max(starts))
 
 
-def _legend(figure: Figure, row: Any, place: Any) -> None:
+def _legend(figure: Figure, row: Any, place: Any, columns: int) -> None:
     handles = {line.get_label(): line for axes in row for line in axes.get_lines()}
-    figure.legend(handles.values(), handles.keys(), loc=place, ncols=min(5, max(1, len(handles))))
+    # matplotlib fills a legend column by column; a row is easier to read
+    order = [name for k in range(columns) for name in list(handles)[k::columns]]
+    figure.legend([handles[name] for name in order], order, loc=place, ncols=columns)
 
 
 @mpl.rc_context(STYLE)

@@ -34,6 +34,7 @@ class Published(NamedTuple):
 
 
 class Ordering(NamedTuple):
+    row: str  # the first of the two
     words: str  # what is compared
     paper: float  # points by which the first is above the second
     here: Interval
@@ -75,10 +76,18 @@ def orderings(outcome: Outcome, paper: Published) -> list[Ordering]:
     return found
 
 
-def summary(found: Sequence[Ordering]) -> str:
+def summary(found: Sequence[Ordering]) -> list[str]:
+    """How many hold, in all and row by row."""
+    words = {"all": "orderings of the paper"} | {ordering.row: ordering.row for ordering in found}
+    return [
+        f"{name}: {_counted([ordering for ordering in found if row in ('all', ordering.row)])}" for row, name in words.items()
+    ]
+
+
+def _counted(found: Sequence[Ordering]) -> str:
     counts = Counter(ordering.verdict for ordering in found)
-    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-    return f"orderings of the paper: {len(found)}; {words or 'none in these cells'}"
+    parts = [f"{counts[verdict]} {verdict.replace('holds', 'hold')}" for verdict in VERDICTS if counts[verdict]]
+    return f"{len(found)}" + (f": {', '.join(parts)}" if parts else "")
 
 
 def _judged(words: str, outcome: Outcome, paper: Published, first: tuple[str, str], second: tuple[str, str]) -> Ordering:
@@ -90,7 +99,7 @@ def _judged(words: str, outcome: Outcome, paper: Published, first: tuple[str, st
         verdict = "uncertain"
     else:
         verdict = "holds" if (here.mean > 0) == (theirs > 0) else "reversed"
-    return Ordering(words, theirs, here, verdict)
+    return Ordering(first[0], words, theirs, here, verdict)
 
 
 def difference(outcome: Outcome, first: tuple[str, str], second: tuple[str, str]) -> Interval:

@@ -75,14 +75,14 @@ def table1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
         claims = "\n".join(f"- {sentence}" for sentence in sentences)
         note = f"{table.NOTE}. {how}"
         files = {
-            "md": "\n\n".join([*map(grid.markdown, grids), note, summary(found), claims]) + "\n",
+            "md": "\n\n".join([*map(grid.markdown, grids), note, *summary(found), claims]) + "\n",
             "tex": f"% {note.replace('±', '+-')}\n" + "\n\n".join(map(grid.latex, grids)) + "\n",
             "csv": table.comma_separated(outcome, paper),
             "json": json.dumps(content, indent=1) + "\n",
         }
         for ending, text in files.items():
             write_whole(order.out / f"{order.name}.{ending}", text.encode())
-    return Product([*map(grid.rich_table, grids), table.NOTE, how, summary(found), *sentences], content)
+    return Product([*map(grid.rich_table, grids), table.NOTE, how, *summary(found), *sentences], content)
 
 
 def figure1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
