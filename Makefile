@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint slow data browser extras clean
+.PHONY: demo test lint slow data browser extras flare crash clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -24,7 +24,7 @@ lint: .venv/.installed
 	$(BIN)/lint-imports
 
 slow: .venv/.installed  ## the heavier checks
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not flare"
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
 	$(BIN)/python -m pytest -m data
@@ -36,6 +36,14 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 extras: .venv/.installed  ## the trackers against their real packages
 	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow]"
 	$(BIN)/python -m pytest -m extras
+
+flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopback
+	$(BIN)/python -m pip install --quiet --editable ".[flare]"
+	$(BIN)/python -m pytest -n 0 -m "flare and not slow"
+
+crash: .venv/.installed  ## the same, with everything killed once; about five minutes
+	$(BIN)/python -m pip install --quiet --editable ".[flare]"
+	$(BIN)/python -m pytest -n 0 -m "flare and slow"
 
 clean:
 	rm -rf .venv build dist

@@ -1,7 +1,8 @@
 """The server's end of the wire, inside FLARE's job: letters out, replies in, one request to each site.
 
 A request goes to each site by itself, because a broadcast would show every site the letters of the others. Rounds,
-quorum, checks and checkpoints are the driver's; this file only carries bytes.
+quorum, checks and checkpoints are the driver's; this file only carries bytes. What to do with them is named by whoever
+started the server, in its environment, never by a job.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import os
 import pkgutil
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,26 +19,32 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-TOPIC = "fedtier"
-LETTER = "letter"
-PLAY = "FEDTIER_PLAY"  # package.module:function, set by `fedtier serve`: what to do with a transport
+from ...errors import FedtierError
+from ..wire import Letters, letters
+from .names import LETTER, PLAY, PROGRESS, TOPIC
+
 PAUSE = 0.2  # seconds before a site that could not be reached is asked again
 
 
 class RoundController(Controller):
-    """FLARE's workflow: hands a transport to the driver and ends with it."""
+    """FLARE's workflow: hands `ask` to the driver and ends with it."""
 
-    def __init__(self, sites: list[str]) -> None:
+    def __init__(self, sites: list[str], rounds: int) -> None:
         super().__init__()
-        self.sites = sites
+        self.sites, self.rounds = sites, rounds
+        self.transport: Transport | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        pass
+        fl_ctx.get_engine().register_app_command(PROGRESS, self._progress)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         play = pkgutil.resolve_name(os.environ[PLAY])
         with ThreadPoolExecutor(max_workers=len(self.sites), thread_name_prefix="ask") as pool:
-            play(Transport(fl_ctx.get_engine(), abort_signal, pool))
+            self.transport = Transport(fl_ctx.get_engine(), abort_signal, pool)
+            try:
+                play(self.transport.ask, lambda: abort_signal.triggered)
+            except Aborted:
+                self.log_info(fl_ctx, "aborted; the last checkpoint stands")
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
         pass
@@ -47,6 +53,14 @@ class RoundController(Controller):
         self, client: Any, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
     ) -> None:
         pass
+
+    def _progress(self, topic: str, data: Any, fl_ctx: FLContext) -> dict[str, Any]:
+        transport = self.transport
+        return {
+            "round": transport.round if transport else None,
+            "rounds": self.rounds,
+            "silent": transport.silent if transport else [],
+        }
 
 
 class Aborted(Exception):
@@ -58,14 +72,18 @@ class Transport:
 
     def __init__(self, engine: Any, abort: Signal, pool: ThreadPoolExecutor) -> None:
         self.engine, self.abort, self.pool = engine, abort, pool
+        self.round: int | None = None  # of the latest letter, for those who ask how far the run is
+        self.silent: list[str] = []
 
-    def ask(self, letters: Mapping[str, bytes], deadline: float) -> dict[str, bytes]:
-        """Each site's reply, where one came within `deadline` seconds."""
-        ends = time.monotonic() + deadline
-        asked = {site: self.pool.submit(self._ask, site, letter, ends) for site, letter in letters.items()}
+    def ask(self, letters: Letters, seconds: float) -> dict[str, bytes]:
+        """Each site's reply, where one came within `seconds`."""
+        ends = time.monotonic() + seconds
+        asked = {site: self.pool.submit(self._ask, site, letters.whole(site), ends) for site in letters.own}
         replies = {site: future.result() for site, future in asked.items()}
         if self.abort.triggered:
             raise Aborted
+        self._note(letters)
+        self.silent = [site for site, reply in replies.items() if reply is None]
         return {site: reply for site, reply in replies.items() if reply is not None}
 
     def _ask(self, site: str, letter: bytes, ends: float) -> bytes | None:
@@ -81,3 +99,11 @@ class Transport:
                 return data if isinstance(data, bytes) else b""
             time.sleep(max(0.0, min(PAUSE, ends - time.monotonic())))
         return None
+
+    def _note(self, sent: Letters) -> None:
+        for own in sent.own.values():
+            try:
+                self.round = letters.unpack(own, len(own))[0].round
+            except FedtierError:
+                return
+            return

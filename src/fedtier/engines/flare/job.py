@@ -10,16 +10,17 @@ APP = "fedtier"
 HERE = __package__
 
 
-def write_job(folder: Path, name: str, quorum: int, sites: tuple[str, ...]) -> Path:
-    """A job folder that runs on the server and on every connected site, once `quorum` of them are there."""
-    server = {"workflows": [{"id": "rounds", "path": f"{HERE}.controller.RoundController", "args": {"sites": list(sites)}}]}
+def write_job(folder: Path, name: str, sites: tuple[str, ...], start: int, rounds: int) -> Path:
+    """A job folder that runs on the server and on every connected site, once `start` of them are there."""
+    told = {"sites": list(sites), "rounds": rounds}
+    server = {"workflows": [{"id": "rounds", "path": f"{HERE}.controller.RoundController", "args": told}]}
     site = {"executors": [{"tasks": ["*"], "executor": {"path": f"{HERE}.executor.SiteExecutor", "args": {}}}]}
     rest = {"format_version": 2, "task_data_filters": [], "task_result_filters": [], "components": []}
     config = folder / APP / "config"
     config.mkdir(parents=True, exist_ok=True)
     _write(config / "config_fed_server.json", rest | server)
     _write(config / "config_fed_client.json", rest | site)
-    _write(folder / "meta.json", {"name": name, "resource_spec": {}, "min_clients": quorum, "deploy_map": {APP: ["@ALL"]}})
+    _write(folder / "meta.json", {"name": name, "resource_spec": {}, "min_clients": start, "deploy_map": {APP: ["@ALL"]}})
     return folder
 
 

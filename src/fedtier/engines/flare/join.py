@@ -1,0 +1,28 @@
+"""`fedtier join`: a site's FLARE client, kept alive; jobs come over the wire, data and state stay here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from .names import SOLVER
+from .supervise import Party, Say, alone, stop_signals
+from .workspace import Kit
+
+BEAT = 0.5  # seconds between two looks at the child
+
+
+def join(kit: Kit, state: Path, solver: Sequence[str], say: Say) -> None:
+    """Runs until SIGINT or SIGTERM; `solver` is the command of the process that answers letters."""
+    with alone(state), stop_signals() as stopped:
+        party = Party(kit, state / "flare", {SOLVER: json.dumps(list(solver))}, say)
+        say(f"site {kit.party}: dialling {kit.server}:{kit.port}")
+        try:
+            while not stopped():
+                party.keep()
+                time.sleep(BEAT)
+        finally:
+            party.end()
+        say(f"site {kit.party}: stopped; its state is in {state}")
