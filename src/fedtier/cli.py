@@ -98,9 +98,9 @@ def compare(
         out: File that gets the table; stdout then shows it for people.
         json: One JSON object on stdout instead of a table.
     """
+    from .files import write_whole
     from .lab import compare as comparison
     from .lab import tables
-    from .lab.store import write_whole
 
     if (file is None) == (not methods):
         rule = "must be given, or --methods, but not both"

@@ -1,0 +1,18 @@
+"""The wire without a runtime: letters, a round driver for the server, a site that remembers, its process.
+
+An adapter carries bytes: it gives the driver an `ask`, and calls `answer` at each site. See `driver`, `site`, `process`.
+"""
+
+from .driver import Driver, Interrupted, drive
+from .ledger import Job, Ledger, Rules
+from .letters import Ask, Letters, Scores
+from .loopback import loopback
+from .memory import Memory
+from .process import SolverProcess, serve
+from .shapes import Shapes, message_shapes
+from .site import Limits, Player, Site
+
+__all__ = [
+    "Ask", "Driver", "Interrupted", "Job", "Ledger", "Letters", "Limits", "Memory", "Player", "Rules", "Scores", "Shapes",
+    "Site", "SolverProcess", "drive", "loopback", "message_shapes", "serve",
+]  # fmt: skip
