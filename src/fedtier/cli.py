@@ -267,9 +267,79 @@ def theory(
     _print(words.page_object(found) if json else words.page_parts(found))
 
 
+def provision(
+    file: tyro.conf.Positional[Path],
+    out: Path = Path("kits"),
+    renew: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PARTY")] = (),
+    json: bool = False,
+) -> None:
+    """Make kits for a federation over NVIDIA FLARE: one for the server, one for each site, one for an administrator.
+
+    Args:
+        file: sites.toml: name, server (the host sites dial), port, sites.
+        out: Folder of the kits and of the authority that signs them; kits that are there stay as they are.
+        renew: Parties that get a new key and certificate.
+        json: One JSON object on stdout instead of words.
+    """
+    from .lab.flare import make_kits
+
+    kits = make_kits(file, out, renew)
+    if json:
+        _print({"kits": str(kits.folder), "written": kits.written, "kept": kits.kept})
+        return
+    lines = [f"written: {kits.folder / name}" for name in kits.written]
+    _print("\n".join([*lines, f"keep {kits.folder / 'authority'} to yourself: whoever has it can make kits"]))
+
+
+def serve(kit: tyro.conf.Positional[Path], run: Path, out: Path | None = None, json: bool = False) -> None:
+    """Serve a run to the sites over NVIDIA FLARE; restarts what dies, and goes on with a run that was stopped.
+
+    Args:
+        kit: The server's kit, from `fedtier provision`.
+        run: run.toml, a configuration with a table [wire].
+        out: Folder of the results; the same folder goes on with its run. Default: runs/KITS-DIGEST, by the configuration.
+        json: One JSON object on stdout instead of a table.
+    """
+    from .lab.flare import serve as play
+    from .lab.report import final_object, run_table
+
+    result = play(kit, run, out, _say)
+    _print(final_object(result) if json else run_table(result))
+
+
+def join(kit: tyro.conf.Positional[Path], state: Path, data: Path | None = None, site: Path | None = None) -> None:
+    """Join a federation as a site: answers the server's rounds until stopped; restarts what dies.
+
+    Args:
+        kit: This site's kit, from whoever ran `fedtier provision`.
+        state: Folder for what the site remembers between rounds and restarts.
+        data: This site's rows: .npz, .csv, .parquet or a folder of images. They never leave this machine.
+        site: site.toml, this site's own limits: max_steps, seconds, participation, radius, proximity, ...
+    """
+    from .lab.flare import join as take_part
+
+    _use_compilation_cache()
+    take_part(kit, data, state, site, _say)
+
+
+def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
+    """Say who is connected to a federation's server, and how far its run is.
+
+    Args:
+        kit: The server's or the administrator's kit.
+        json: One JSON object on stdout instead of a table.
+    """
+    from .lab.flare import status as ask
+    from .lab.report import status_table
+
+    found = ask(kit)
+    _print(found if json else status_table(found))
+
+
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "search": search, "report": report, "partition": partition,
     "theory": theory, "methods": methods, "check": check, "cite": cite,
+    "provision": provision, "serve": serve, "join": join, "status": status,
 }  # fmt: skip
 
 
@@ -288,7 +358,7 @@ def main() -> None:
         sys.stderr.close()
         raise SystemExit(0) from None
     except Exception as error:
-        if type(error).__name__ == "Stopped":
+        if any(kind.__name__ == "Stopped" for kind in type(error).__mro__):
             raise SystemExit(_fail(str(error), 130)) from None
         raise
 
@@ -328,6 +398,13 @@ def _plain(parts: Any) -> str:
     for part in parts:
         console.print(part, highlight=False, soft_wrap=isinstance(part, str))
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _say(line: str) -> None:
+    """A line of a long-lived command, with the time of day."""
+    import datetime
+
+    print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=sys.stderr, flush=True)
 
 
 def _progress() -> Any:

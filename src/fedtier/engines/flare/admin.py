@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """What FLARE's server says and does for an administrator: who is connected, which job runs where, submit, abort."""
 
 from __future__ import annotations
@@ -6,7 +7,7 @@ import contextlib
 import io
 import logging
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import FedtierError
 from .workspace import Kit, open_admin
@@ -52,8 +53,14 @@ class Admin:
         self._call("abort_job", job)
 
     def progress(self, job: str, topic: str) -> dict[str, Any]:
-        """What the running job says of itself."""
-        return self._call("do_app_command", job, topic, {})
+        """What the running job says of itself; nothing while it is starting or ending."""
+        if self.session is None:
+            self.session = self._connect()
+        try:
+            with _quiet():
+                return self.session.do_app_command(job, topic, {}) or {}
+        except Exception:  # FLARE raises many kinds; a lost session shows at the next call of another kind
+            return {}
 
     def close(self) -> None:
         if self.session is not None:
@@ -77,7 +84,7 @@ class Admin:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         with _quiet():
-            return new_secure_session(self.kit.user, str(self.folder), timeout=5.0)
+            return new_secure_session(self.kit.user, str(self.folder), timeout=5.0, auto_login_max_tries=1)
 
 
 @contextlib.contextmanager

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """`fedtier provision sites.toml`: a certificate authority of its own, and a kit for the server and for each site.
 
     name = "hospitals"                   [a-z0-9_]

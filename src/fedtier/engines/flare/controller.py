@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """The server's end of the wire, inside FLARE's job: letters out, replies in, one request to each site.
 
 A request goes to each site by itself, because a broadcast would show every site the letters of the others. Rounds,
@@ -59,7 +60,7 @@ class RoundController(Controller):
         return {
             "round": transport.round if transport else None,
             "rounds": self.rounds,
-            "silent": transport.silent if transport else [],
+            "silent": sorted(transport.silent) if transport else [],
         }
 
 
@@ -73,7 +74,7 @@ class Transport:
     def __init__(self, engine: Any, abort: Signal, pool: ThreadPoolExecutor) -> None:
         self.engine, self.abort, self.pool = engine, abort, pool
         self.round: int | None = None  # of the latest letter, for those who ask how far the run is
-        self.silent: list[str] = []
+        self.silent: set[str] = set()  # asked, and could not be reached or were late
 
     def ask(self, letters: Letters, seconds: float) -> dict[str, bytes]:
         """Each site's reply, where one came within `seconds`."""
@@ -83,7 +84,6 @@ class Transport:
         if self.abort.triggered:
             raise Aborted
         self._note(letters)
-        self.silent = [site for site, reply in replies.items() if reply is None]
         return {site: reply for site, reply in replies.items() if reply is not None}
 
     def _ask(self, site: str, letter: bytes, ends: float) -> bytes | None:
@@ -96,7 +96,9 @@ class Transport:
             reply = (replies or {}).get(site)
             if reply is not None and reply.get_return_code() == ReturnCode.OK:
                 data = reply.get(LETTER)
+                self.silent.discard(site)
                 return data if isinstance(data, bytes) else b""
+            self.silent.add(site)
             time.sleep(max(0.0, min(PAUSE, ends - time.monotonic())))
         return None
 

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """A site's end of the wire, inside FLARE's job: hands letters to the solver's process and its replies back.
 
 The solver is a child process, so that its death is no death of FLARE's: one dead job process would fail the job of all.

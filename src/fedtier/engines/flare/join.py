@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .names import SOLVER
@@ -14,10 +14,10 @@ from .workspace import Kit
 BEAT = 0.5  # seconds between two looks at the child
 
 
-def join(kit: Kit, state: Path, solver: Sequence[str], say: Say) -> None:
-    """Runs until SIGINT or SIGTERM; `solver` is the command of the process that answers letters."""
+def join(kit: Kit, state: Path, solver: Sequence[str], environment: Mapping[str, str], say: Say) -> None:
+    """Runs until SIGINT or SIGTERM; `solver` is the command of the process that answers letters, `environment` for it."""
     with alone(state), stop_signals() as stopped:
-        party = Party(kit, state / "flare", {SOLVER: json.dumps(list(solver))}, say)
+        party = Party(kit, state / "flare", dict(environment) | {SOLVER: json.dumps(list(solver))}, say)
         say(f"site {kit.party}: dialling {kit.server}:{kit.port}")
         try:
             while not stopped():

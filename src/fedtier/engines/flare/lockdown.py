@@ -13,16 +13,17 @@ from typing import Any
 
 CLASSES = ["fedtier.engines.flare."]  # every class a job may name, by prefix
 RIGHTS = {
-    "submit_job": "any", "manage_job": "any", "view": "any", "operate": "any",
+    "submit_job": "any", "manage_job": "any", "view": "any", "operate": "any", "app_command": "any",
     "clone_job": "none", "download_job": "none", "shell_commands": "none", "byoc": "none", "server-predeployed-flwr": "none",
 }  # fmt: skip
 LAUNCHERS = "nvflare.app_common.job_launcher"
 
 
 def lock(kit: Path, kind: str) -> None:
-    """Writes local/resources.json and local/authorization.json of a server's or a site's kit; they take the place of FLARE's."""
+    """Writes the rules of a server's or a site's kit; they take the place of FLARE's defaults."""
     resources = _server() if kind == "server" else _site()
-    _write(kit / "local" / "resources.json", resources | {"class_list_enforcement_mode": "enforce", "class_allow_list": CLASSES})
+    classes = {"class_list_enforcement_mode": "enforce", "class_allow_list": CLASSES}
+    _write(kit / "local" / "resources.json", resources | classes)
     (kit / "local" / "resources.json.default").unlink(missing_ok=True)
     rights = {"format_version": "1.0", "permissions": {"project_admin": RIGHTS}}
     _write(kit / "local" / "authorization.json", rights)
@@ -33,9 +34,7 @@ def _server() -> dict[str, Any]:
     scheduler = {"max_jobs": 1, "min_schedule_interval": 1.0, "max_schedule_interval": 5.0, "max_schedule_count": 100_000}
     return {
         "format_version": 2,
-        "servers": [
-            {"admin_storage": "transfer", "max_num_clients": 1000, "heart_beat_timeout": 600, "admin_timeout": 10.0}
-        ],
+        "servers": [{"admin_storage": "transfer", "max_num_clients": 1000, "heart_beat_timeout": 600, "admin_timeout": 10.0}],
         "components": [
             _part("job_scheduler", "nvflare.app_common.job_schedulers.job_scheduler.DefaultJobScheduler", scheduler),
             _part(

@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from .admin import ENDED, Admin, NoAnswer
 from .job import write_job
+from .names import PROGRESS
 from .supervise import Party, Say, alone, stop_signals
 from .workspace import Kit
 
 BEAT = 1.0  # seconds between two looks
-LOOKS = 3  # a fault must be seen so often in a row: jobs start and end in steps
+LOOKS = 2  # a fault must be seen so often in a row: jobs start and end in steps
 GATHER = 10.0  # seconds that further sites have to connect, once enough are there
 ABORTING = 30.0  # seconds that an aborted job has to end, before the server itself is restarted
 
@@ -29,10 +30,12 @@ class Run(NamedTuple):
 
     name: str
     folder: Path
+    sites: tuple[str, ...]
     start: int  # sites without which it does not begin
     rounds: int
     environment: Mapping[str, str]  # PLAY and what the function named there reads
     finished: Callable[[], bool]
+    watch: Callable[[], None]  # called at every beat; raises what must end the run
 
 
 def serve(kit: Kit, run: Run, say: Say) -> bool:
@@ -41,8 +44,8 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
     with alone(space), stop_signals() as stopped:
         party = Party(kit, space / "server", run.environment, say)
         admin = Admin(kit, space / "admin")
-        keeper = _Keeper(kit, run, admin, party, say)
-        say(f"server {kit.server}:{kit.port}: waiting for {run.start} of {len(kit.sites)} sites")
+        keeper = _Keeper(run, admin, party, say)
+        say(f"server {kit.server}:{kit.port}: waiting for {run.start} of {len(run.sites)} sites")
         try:
             while not stopped() and not run.finished():
                 if party.process is None or party.process.poll() is not None:
@@ -50,7 +53,9 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
                     keeper.forget()
                 party.keep()
                 keeper.look()
+                run.watch()
                 time.sleep(BEAT)
+            run.watch()
         finally:
             admin.close()
             party.end()
@@ -60,14 +65,13 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
 class _Keeper:
     """Keeps one job of ours in the server."""
 
-    def __init__(self, kit: Kit, run: Run, admin: Admin, party: Party, say: Say) -> None:
-        self.kit, self.run, self.admin, self.party, self.say = kit, run, admin, party, say
-        self.folder = write_job(run.folder / "flare" / "job", run.name, kit.sites, run.start, run.rounds)
+    def __init__(self, run: Run, admin: Admin, party: Party, say: Say) -> None:
+        self.run, self.admin, self.party, self.say = run, admin, party, say
+        self.folder = write_job(run.folder / "flare" / "job", run.name, run.sites, run.start, run.rounds)
         self.job: str | None = None
         self.seen = 0  # looks in a row that found a fault
         self.since: float | None = None  # when enough sites were connected
         self.ending: float | None = None  # when the job was aborted
-        self.silent: frozenset[str] = frozenset()
 
     def forget(self) -> None:
         self.admin.close()
@@ -83,15 +87,15 @@ class _Keeper:
             return  # the server is starting, or gone: `serve` sees to that
 
     def _submit(self) -> None:
-        here = len([site for site in self.admin.sites() if site in self.kit.sites])
+        here = len([site for site in self.admin.sites() if site in self.run.sites])
         if here < self.run.start:
             self.since = None
             return
         self.since = self.since or time.monotonic()
-        if here == len(self.kit.sites) or time.monotonic() - self.since > GATHER:
+        if here == len(self.run.sites) or time.monotonic() - self.since > GATHER:
             self.job = self.admin.submit(self.folder)
             self.seen, self.ending = 0, None
-            self.say(f"{here} of {len(self.kit.sites)} sites connected; job {self.job} submitted")
+            self.say(f"{here} of {len(self.run.sites)} sites connected; job {self.job} submitted")
 
     def _check(self, job: str) -> None:
         status = self.admin.status(job)
@@ -117,5 +121,7 @@ class _Keeper:
             return ""
         if job not in self.admin.jobs():
             return f"job {job} is RUNNING, but no process runs it"
-        without = sorted(site for site, has in self.admin.has_job(job).items() if not has and site in self.kit.sites)
+        if not self.admin.progress(job, PROGRESS).get("silent"):
+            return ""  # all who were asked answered: no need to ask the sites themselves
+        without = sorted(site for site, has in self.admin.has_job(job).items() if not has and site in self.run.sites)
         return f"{', '.join(without)} came back without the job" if without else ""

@@ -30,12 +30,7 @@ def _ask(kit: Kit, admin: Admin) -> dict[str, Any]:
     heard, jobs, now = admin.sites(), admin.jobs(), time.time()
     job = jobs[0] if jobs else None
     having = admin.has_job(job) if job else {}
-    progress: dict[str, Any] = {}
-    if job:
-        try:
-            progress = admin.progress(job, PROGRESS)
-        except NoAnswer:  # a job that is starting or ending says nothing
-            progress = {}
+    progress = admin.progress(job, PROGRESS) if job else {}
     return {
         "server": f"{kit.server}:{kit.port}",
         "job": job,

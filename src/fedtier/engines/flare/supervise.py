@@ -1,3 +1,4 @@
+# pyright: reportMissingModuleSource=false
 """A FLARE process and all that descend from it: started, watched, and ended together.
 
 FLARE puts each job into a session of its own, where no process group reaches it; what was started here is known by a
