@@ -27,8 +27,8 @@ from .config import read_toml
 from .progress import Progress
 from .run import Result, Stopped
 from .store import Store
-from .wire import read, site_command
 from .wire import play as play_rounds
+from .wire import read, site_command
 from .wire.rows import open_server
 from .wire.settings import checked
 from .wire.site import SiteTable
