@@ -421,14 +421,6 @@ def _new_folder(name: str) -> Path:
 
 
 def _use_compilation_cache() -> None:
-    """Compiled programs are kept between runs; FEDTIER_CACHE moves the folder, an empty value turns it off."""
-    import os
+    from .lab.cache import use_compilation_cache
 
-    import jax
-    import pooch
-
-    folder = os.environ.get("FEDTIER_CACHE", str(Path(pooch.os_cache("fedtier")) / "xla"))
-    if folder:
-        jax.config.update("jax_compilation_cache_dir", folder)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    use_compilation_cache()

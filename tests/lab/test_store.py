@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fedtier import files
 from fedtier.errors import FedtierError
 from fedtier.lab import config as configuration
 from fedtier.lab import run as lab_run
-from fedtier import files
 from fedtier.lab import store as lab_store
 from fedtier.lab.progress import Progress
 from fedtier.lab.store import Store

@@ -125,7 +125,8 @@ def zo_hfl(
         averaging=averaging, trust=trust,
     )  # fmt: skip
     solve = lower_level(problem, client_lr=client_lr, batch=batch)
-    free_solve = lower_level(problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows)), client_lr=client_lr, batch=batch)
+    free = problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows), solve=None)
+    free_solve = lower_level(free, client_lr=client_lr, batch=batch)
     warm, latest, K = start == "warm", cohort == "latest", chosen.directions
 
     def probes(x: PyTree, v: PyTree) -> PyTree:

@@ -3,6 +3,7 @@
 An adapter carries bytes: it gives the driver an `ask`, and calls `answer` at each site. See `driver`, `site`, `process`.
 """
 
+from . import foreign
 from .driver import Driver, Interrupted, drive
 from .ledger import Job, Ledger, Rules
 from .letters import Ask, Letters, Scores
@@ -14,5 +15,5 @@ from .site import Limits, Player, Site
 
 __all__ = [
     "Ask", "Driver", "Interrupted", "Job", "Ledger", "Letters", "Limits", "Memory", "Player", "Rules", "Scores", "Shapes",
-    "Site", "SolverProcess", "drive", "loopback", "message_shapes", "serve",
+    "Site", "SolverProcess", "drive", "foreign", "loopback", "message_shapes", "serve",
 ]  # fmt: skip

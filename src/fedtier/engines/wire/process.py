@@ -84,7 +84,8 @@ class SolverProcess:
             self._child.wait()
             for pipe in (self._child.stdin, self._child.stdout):
                 with suppress(OSError):
-                    pipe and pipe.close()
+                    if pipe is not None:
+                        pipe.close()
             self._child = None
 
     def close(self) -> None:

@@ -169,7 +169,8 @@ class Site:
         return reply
 
     def _score(self, head: Head, own: bytes, shared: bytes, player: Player) -> bytes:
-        require(player.score is not None, "letter", head.kind, "this site measures nothing")
+        if player.score is None:
+            raise FedtierError("letter", head.kind, "this site measures nothing")
         memo = self._settled(head)
         private = letters.unbody(own, Private((), _KEY), "own")
         x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
