@@ -318,7 +318,6 @@ def join(kit: tyro.conf.Positional[Path], state: Path, data: Path | None = None,
     """
     from .lab.flare import join as take_part
 
-    _use_compilation_cache()
     take_part(kit, data, state, site, _say)
 
 

@@ -23,6 +23,7 @@ from ..engines.flare.workspace import read_kit
 from ..engines.wire import Ask
 from ..errors import FedtierError, require
 from ..files import write_whole
+from .cache import use_compilation_cache
 from .config import read_toml
 from .progress import Progress
 from .run import Result, Stopped
@@ -74,6 +75,7 @@ class Interrupted(Stopped):
 def play(ask: Ask, stopped: Callable[[], bool]) -> None:
     """The run that the environment names, inside FLARE's job; a refusal is left in the folder for `serve` to tell."""
     folder = Path(os.environ[RUN_FOLDER])
+    use_compilation_cache()
     try:
         play_rounds(Path(os.environ[RUN_FILE]), folder, ask, progress=Progress(quiet=True), stopped=stopped)
     except Stopped:

@@ -66,6 +66,17 @@ class Party:
     def log(self) -> Path:
         return self.folder / "console.log"
 
+    def connected(self) -> bool:
+        """Whether the process holds a connection to the server's port."""
+        import psutil
+
+        if self.process is None or self.process.poll() is not None:
+            return False
+        with suppress(_gone()):
+            links = psutil.Process(self.process.pid).net_connections(kind="tcp")
+            return any(link.status == psutil.CONN_ESTABLISHED and link.raddr.port == self.kit.port for link in links)
+        return False
+
     def _start(self) -> None:
         self.end()
         workspace = open_workspace(self.kit, self.folder)
