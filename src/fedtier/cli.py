@@ -303,7 +303,7 @@ def serve(kit: tyro.conf.Positional[Path], run: Path, out: Path | None = None, j
     from .lab.flare import serve as play
     from .lab.report import final_object, run_table
 
-    result = play(kit, run, out, _say)
+    result = play(kit, run, out)
     _print(final_object(result) if json else run_table(result))
 
 
@@ -318,7 +318,7 @@ def join(kit: tyro.conf.Positional[Path], state: Path, data: Path | None = None,
     """
     from .lab.flare import join as take_part
 
-    take_part(kit, data, state, site, _say)
+    take_part(kit, data, state, site)
 
 
 def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
@@ -397,13 +397,6 @@ def _plain(parts: Any) -> str:
     for part in parts:
         console.print(part, highlight=False, soft_wrap=isinstance(part, str))
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _say(line: str) -> None:
-    """A line of a long-lived command, with the time of day."""
-    import datetime
-
-    print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=sys.stderr, flush=True)
 
 
 def _progress() -> Any:

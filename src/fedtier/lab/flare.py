@@ -13,12 +13,13 @@ from typing import Any
 
 import tomli_w
 
-from ..engines.flare import join as joining
 from ..engines.flare import serve as serving
 from ..engines.flare import status as asking
 from ..engines.flare.authority import Kits, check, provision
 from ..engines.flare.extra import need_flare
+from ..engines.flare.join import become
 from ..engines.flare.names import PLAY
+from ..engines.flare.supervise import tell
 from ..engines.flare.workspace import read_kit
 from ..engines.wire import Ask
 from ..errors import FedtierError, require
@@ -36,7 +37,6 @@ from .wire.site import SiteTable
 
 RUN_FILE, RUN_FOLDER = "FEDTIER_RUN_FILE", "FEDTIER_RUN_FOLDER"
 FAILURE = "failure.txt"  # in the run's folder: why the run cannot go on, in words for people
-Say = Callable[[str], None]
 
 
 def make_kits(file: Path, folder: Path, renew: tuple[str, ...]) -> Kits:
@@ -45,7 +45,7 @@ def make_kits(file: Path, folder: Path, renew: tuple[str, ...]) -> Kits:
     return provision(check(read_toml(file)), folder, renew)
 
 
-def serve(kit_folder: Path, run_file: Path, out: Path | None, say: Say) -> Result:
+def serve(kit_folder: Path, run_file: Path, out: Path | None) -> Result:
     """`fedtier serve`: the finished run; Stopped when a signal came first."""
     need_flare()
     kit, run = read_kit(kit_folder, "server"), read(run_file)
@@ -55,12 +55,12 @@ def serve(kit_folder: Path, run_file: Path, out: Path | None, say: Say) -> Resul
     folder = (out or Path("runs") / f"{kit.folder.parent.name}-{run.config.digest()}").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FAILURE).unlink(missing_ok=True)
-    watch = _Watch(folder, run.config.run.rounds, say)
+    watch = _Watch(folder, run.config.run.rounds)
     told = {PLAY: f"{__name__}:play", RUN_FILE: str(run_file.resolve()), RUN_FOLDER: str(folder)}
     rules, sites = run.wire.rules, tuple(run.wire.sites)
     job = serving.Run(folder.name, folder, sites, rules.start, run.config.run.rounds, told, watch.finished, watch)
-    say(f"results: {folder}")
-    if not serving.serve(kit, job, say):
+    tell(f"results: {folder}")
+    if not serving.serve(kit, job, tell):
         raise Interrupted(folder)
     return Result(folder, run.config, Store(folder).rows()[-1:], experiment, ())  # pyright: ignore[reportArgumentType]
 
@@ -85,8 +85,8 @@ def play(ask: Ask, stopped: Callable[[], bool]) -> None:
         raise
 
 
-def join(kit_folder: Path, data: Path | None, state: Path, site_file: Path | None, say: Say) -> None:
-    """`fedtier join`: until a signal comes."""
+def join(kit_folder: Path, data: Path | None, state: Path, site_file: Path | None) -> None:
+    """`fedtier join`: checks what it was given, then becomes the site's supervisor; does not return."""
     need_flare()
     kit = read_kit(kit_folder, "site")
     table = read_toml(site_file) if site_file is not None else {}
@@ -102,7 +102,7 @@ def join(kit_folder: Path, data: Path | None, state: Path, site_file: Path | Non
     write_whole(merged, tomli_w.dumps(table).encode())
     paths = [str(site_file.resolve().parent)] if site_file is not None else []  # where a solver of one's own lies
     paths += [path for path in [os.environ.get("PYTHONPATH")] if path]
-    joining.join(kit, state, site_command(merged, merged.parent / "memory"), {"PYTHONPATH": os.pathsep.join(paths)}, say)
+    become(kit, state.resolve(), site_command(merged, merged.parent / "memory"), paths)
 
 
 def status(kit_folder: Path) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def status(kit_folder: Path) -> dict[str, Any]:
 class _Watch:
     """Tells what the run's folder says, line by line; raises the failure it holds."""
 
-    def __init__(self, folder: Path, rounds: int, say: Say) -> None:
-        self.folder, self.rounds, self.say = folder, rounds, say
+    def __init__(self, folder: Path, rounds: int) -> None:
+        self.folder, self.rounds = folder, rounds
         self.read = self._size()
         self.rows = len(Store(folder).rows())
 
@@ -127,13 +127,13 @@ class _Watch:
             with open(path, encoding="utf-8") as file:
                 file.seek(self.read)
                 for line in file:
-                    self.say(line.rstrip("\n").partition(" ")[2])
+                    tell(line.rstrip("\n").partition(" ")[2])
                 self.read = file.tell()
         rows = Store(self.folder).rows()
         for row in rows[self.rows :]:
             accuracy = row["global_accuracy"]
             shown = "-" if accuracy is None else f"{100 * accuracy:.2f} %"
-            self.say(f"round {row['round']}/{self.rounds}  accuracy {shown}  {row['seconds']['run']:.0f} s")
+            tell(f"round {row['round']}/{self.rounds}  accuracy {shown}  {row['seconds']['run']:.0f} s")
         self.rows = max(len(rows), self.rows)
 
     def finished(self) -> bool:

@@ -7,6 +7,7 @@ mark in its environment, so that even what a killed supervisor left behind is fo
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import subprocess
@@ -26,6 +27,11 @@ CALM = 60.0  # a process that lived so long did not fail to start
 SLOWEST = 30.0  # seconds between two attempts, at most
 
 Say = Callable[[str], None]
+
+
+def tell(line: str) -> None:
+    """A line of a long-lived command, with the time of day."""
+    print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=sys.stderr, flush=True)
 
 
 class Command(NamedTuple):
