@@ -1,6 +1,5 @@
 """The driver and its sites: exactly once per round and client, whatever is late, lost, repeated or restarted."""
 
-import os
 import random
 import time
 
@@ -49,7 +48,7 @@ class Chaos:
         return toy.site(i, self.folder / f"site-{i}")
 
     def restart(self, name):
-        os.close(self.sites[name]._memory._lock)  # as the end of a process would
+        self.sites[name].close()  # as the end of a process would
         self.sites[name] = self.open(int(name[5:]))
 
     def ask(self, letters, seconds):
@@ -115,8 +114,8 @@ def test_a_server_killed_at_any_moment_goes_on_to_the_same_bits(tmp_path, monkey
         try:
             return drive(toy.driver(plan, CLIENTS, ask), ledger, first, ROUNDS, save=save)
         finally:
-                for s in sites.values():
-                os.close(s._memory._lock)
+            for s in sites.values():
+                s.close()
 
     whole = life(tmp_path / "whole", toy.first(CLIENTS), 0, -1, [])
     for asks in range(2, 7):
@@ -142,7 +141,7 @@ def test_below_the_quorum_the_same_round_is_asked_again_and_nothing_advances(mon
         return straight(letters, seconds) if len(asked) != 2 else {}  # all silent in the first attempt of the round
 
     driver = toy.driver(plan, CLIENTS, ask, quorum=1.0, note=lines.append)
-    ledger, counted = counted_rounds(driver, driver.start(toy.first(CLIENTS)), 1)
+    _, counted = counted_rounds(driver, driver.start(toy.first(CLIENTS)), 1)
     assert counted == planned(plan) and any("0 of 3 replies, asking again" in line for line in lines)
 
 
@@ -192,7 +191,7 @@ def test_a_site_whose_disk_is_lost_says_so_and_starts_anew(tmp_path):
     plan = toy.bumpy(6, 2)._replace(ids=np.tile(np.arange(1, dtype=np.int32), (6, 1)))
     plan = plan._replace(steps=np.ones((6, 1), np.int32), arrived=np.ones((6, 1), bool))
     sites, lines = {f"site-{i}": toy.site(i) for i in range(2)}, []
-    driver = toy.driver(plan, 2, lambda letters, s: loopback({n: x.answer for n, x in sites.items()})(letters, s), note=lines.append)
+    driver = toy.driver(plan, 2, loopback({n: lambda letter, n=n: sites[n].answer(letter) for n in sites}), note=lines.append)
     ledger = driver.start(toy.first(2))
     for number in range(3):
         ledger, _ = driver.play(ledger, number)
