@@ -141,13 +141,16 @@ def search(file: tyro.conf.Positional[Path], settings: Settings = (), json: bool
     _print(search_object(found) if json else search_table(found))
 
 
-def partition(file: Config = None, settings: Settings = (), out: Path | None = None, json: bool = False) -> None:
+def partition(
+    file: Config = None, settings: Settings = (), out: Path | None = None, export: Path | None = None, json: bool = False
+) -> None:
     """Show who has how many rows of which class.
 
     Args:
         file: The configuration; everything has a default.
         settings: Change one key, for example --set data.alpha=1. May be repeated.
         out: Picture, .svg, .pdf or .png by its ending.
+        export: New folder for the rows of each party as files, with run.toml: a rehearsal between sites.
         json: One JSON object on stdout instead of a table.
     """
     from .lab import census, plots
@@ -156,7 +159,13 @@ def partition(file: Config = None, settings: Settings = (), out: Path | None = N
 
     if out is not None:
         plots.check_ending(out)
-    counts = census.draw(configuration.read(file, settings))
+    config = configuration.read(file, settings)
+    counts = census.draw(config)
+    if export is not None:
+        from .lab.wire import export as write
+
+        write(config, export)
+        print(f"federation: {export}", file=sys.stderr)
     if out is not None:
         plots.save(plots.partition_figure(counts), out)
         print(f"picture: {out}", file=sys.stderr)

@@ -44,7 +44,7 @@ def messages(method: Method, *, jit: bool = True) -> Engine:
         asked = np.unique(np.asarray(plan.ids)[first : first + count]).tolist()
         sites = {i: site(federation, shapes, trees.take(state.clients, i), i) for i in asked}
         job = Job(RUN, names, method, plan, key, federation.view(federation.server), lambda rows: federation.spec, shapes.up)
-        rules = Rules(start=max(1, len(sites)), quorum=1.0, magnitude=np.finfo(float).max)
+        rules = Rules(start=max(1, len(sites)), quorum=1.0, magnitude=float("inf"))
         ask = loopback({names[i]: one.respond for i, one in sites.items()})
         infos, ledger = [], Ledger.first(state.server, len(names))
         with contextlib.nullcontext() if jit else jax.disable_jit():

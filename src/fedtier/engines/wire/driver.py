@@ -48,8 +48,7 @@ class Driver:
         self.job, self.rules = job, rules.check(len(job.names))
         self._ask_transport, self._note, self._stopped = ask, note, stopped
         self._knock_at: dict[int, float] = dict.fromkeys(range(len(job.names)), 0.0)  # sites that are away
-        self._open = jax.jit(partial(_open, job.method, len(job.names)))
-        self._close = jax.jit(partial(_close, job.method, len(job.names)))
+        self._open, self._close = (partial(f, job.method, len(job.names)) for f in (_open, _close))
 
     # -- before the first round
 
@@ -279,6 +278,7 @@ def drive(
     return evaluate(ledger, rounds)
 
 
+@partial(jax.jit, static_argnums=(0, 1))
 def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, planned: Any, steps: Any, view: Any, key: Any) -> tuple:
     """What goes down: the shared message, and for each seat its own and its key."""
     turns = jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
@@ -286,6 +286,7 @@ def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, planned: A
     return method.broadcast(server, round), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
 
 
+@partial(jax.jit, static_argnums=(0, 1))
 def _close(
     method: Any, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
     number: Any, ids: Any, arrived: Any, view: Any, key: Any,

@@ -13,7 +13,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -27,6 +27,7 @@ from .. import codec
 METHODS = ("zo_hfl", "fedavg", "fedprox")  # whose client part is a solve and nothing else
 
 
+@runtime_checkable
 class Solver(Protocol):
     def solve(self, x: dict[str, np.ndarray], steps: int, seed: int) -> dict[str, np.ndarray]: ...
 

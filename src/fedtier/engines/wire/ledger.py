@@ -43,7 +43,7 @@ class Rules(NamedTuple):
         require(self.start <= clients, "wire.start", self.start, f"there are only {clients} sites", "lower it")
         share("wire.quorum", self.quorum, zero=False, one=True)
         positive("wire.deadline", self.deadline)
-        positive("wire.magnitude", self.magnitude)
+        require(self.magnitude > 1, "wire.magnitude", self.magnitude, "must be above 1", "inf switches the check off")
         return self
 
 

@@ -53,6 +53,11 @@ class Memory:
                 self._lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)  # held until the process ends
                 fcntl.flock(self._lock, fcntl.LOCK_EX)  # a relaunched process waits for the last one to be gone
 
+    def close(self) -> None:
+        """Lets another process have the folder."""
+        if self.folder is not None:
+            os.close(self._lock)
+
     def place(self, run: bytes) -> Path | None:
         return None if self.folder is None else self.folder / run.hex()
 

@@ -85,6 +85,10 @@ class Site:
             said = str(error).splitlines()[0] if isinstance(error, FedtierError) else f"{type(error).__name__}: {error}"
             return letters.words(_refusal(letter), f"{self.name}: {said}")
 
+    def close(self) -> None:
+        """No more letters: another process may take over what this one remembers."""
+        self._memory.close()
+
     def respond(self, letter: bytes) -> bytes:
         """`answer` where a fault should stop the program: in one process, under a debugger."""
         with self._lock:
