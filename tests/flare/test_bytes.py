@@ -61,10 +61,8 @@ def test_the_bytes_of_a_round_are_those_predicted(tmp_path: Path, method: dict[s
     measured, letters = seen[1] - seen[0], told[1] - told[0]
     predicted = np.asarray(on_the_wire(*letters.tolist(), exchanges=3 * 100))
     with capsys.disabled():
-        per = measured / 300
-        print(
-            f"\n{method['name']}: letters {letters / 300}, predicted {predicted / 300}, measured {per} bytes [down, up] per exchange"
-        )
+        print(f"\n{method['name']}, bytes [down, up] per exchange: letters {letters / 300},", end=" ")
+        print(f"predicted with frames {predicted / 300}, measured {measured / 300}")
     assert letters[0] >= 300 * 4 * 7840
     np.testing.assert_allclose(measured, predicted, rtol=0.05)
 

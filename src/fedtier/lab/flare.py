@@ -17,6 +17,7 @@ from ..engines.flare import serve as serving
 from ..engines.flare import status as asking
 from ..engines.flare.authority import Kits, check, provision
 from ..engines.flare.extra import need_flare
+from ..engines.flare.frames import on_the_wire
 from ..engines.flare.join import become
 from ..engines.flare.names import PLAY
 from ..engines.flare.supervise import tell
@@ -27,6 +28,7 @@ from ..files import write_whole
 from .cache import use_compilation_cache
 from .config import read_toml
 from .progress import Progress
+from .report import byte_size
 from .run import Result, Stopped
 from .store import Store
 from .wire import play as play_rounds
@@ -62,7 +64,11 @@ def serve(kit_folder: Path, run_file: Path, out: Path | None) -> Result:
     tell(f"results: {folder}")
     if not serving.serve(kit, job, tell):
         raise Interrupted(folder)
-    return Result(folder, run.config, Store(folder).rows()[-1:], experiment, ())  # pyright: ignore[reportArgumentType]
+    last = Store(folder).rows()[-1:]
+    for row in last:
+        down, up = on_the_wire(row["bytes_down"], row["bytes_up"], experiment.plan.ids[0].size)
+        tell(f"with FLARE's frames about {byte_size(down)} went down and {byte_size(up)} up")
+    return Result(folder, run.config, last, experiment, ())  # pyright: ignore[reportArgumentType]
 
 
 class Interrupted(Stopped):

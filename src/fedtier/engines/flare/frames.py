@@ -1,4 +1,4 @@
-"""What FLARE puts around letters: headers with a signed token, an acknowledgement of each message, TLS. The same whatever they hold.
+"""What FLARE puts around letters, whatever they hold: headers with a signed token, acknowledgements, TLS.
 
 Measured on the socket with FLARE 2.9 (tests/flare/test_bytes.py); a message above one megabyte is cut into pieces, each of
 which has a frame.
