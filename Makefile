@@ -18,8 +18,8 @@ test: .venv/.installed lint  ## everything that needs no data and no network
 	$(BIN)/python -m pytest
 
 lint: .venv/.installed
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
@@ -33,8 +33,8 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
 	$(BIN)/python -m pytest -n 0 -m browser
 
-extras: .venv/.installed  ## the trackers against their real packages
-	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow]"
+extras: .venv/.installed  ## the trackers and the PyTorch client against their real packages
+	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow]" torch==2.13.0
 	$(BIN)/python -m pytest -m extras
 
 flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopback

@@ -10,13 +10,13 @@ import time
 import numpy as np
 import pytest
 
-from fedtier.engines.wire import SolverProcess, loopback
+from fedtier.engines.wire import SolverProcess, loopback, process
 
 from . import toy
 
-ECHO = """
-import sys, time
-from fedtier.engines.wire.process import serve
+ECHO = f"""
+import runpy, sys, time
+serve = runpy.run_path({process.__file__!r})["serve"]  # the file alone: this child needs no JAX
 def answer(letter):
     print("noise")
     if letter == b"slow": time.sleep(1.0)

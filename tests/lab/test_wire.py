@@ -18,7 +18,8 @@ from .conftest import metrics
 
 CLIENTS = 4
 SETTINGS = [
-    "data.name=synthetic", f"data.clients={CLIENTS}", "data.partition=dirichlet", "data.alpha=0.5", "data.client_test_share=0.3",
+    "data.name=synthetic", f"data.clients={CLIENTS}", "data.partition=dirichlet", "data.alpha=0.5",
+    "data.client_test_share=0.3",
     "run.rounds=8", "run.eval_every=4", "run.participation=0.75", "run.tau=[1, 2, 3, 0.5]", "run.stragglers=0.2",
     "run.dropouts=0.2", "method.radius=[0.3, 0.5, 1, 2]",
 ]  # fmt: skip
