@@ -65,6 +65,7 @@ def test_a_finished_run_is_not_run_again(trial: Federation) -> None:
     assert (trial.root / "runs/fedavg/model.safetensors").stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_status_tells_who_is_there_and_how_far_the_run_is(trial: Federation) -> None:
     run = trial.configure("long", {"method": METHODS["fedavg"], "run": {"rounds": 100_000, "eval_every": 100_000, "tau": 1.0}})
     trial.serve(run, "runs/long")

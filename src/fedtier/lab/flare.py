@@ -96,12 +96,10 @@ def join(kit_folder: Path, data: Path | None, state: Path, site_file: Path | Non
     need_flare()
     kit = read_kit(kit_folder, "site")
     table = read_toml(site_file) if site_file is not None else {}
-    if data is None:
-        require("data" in table, "--data", None, "must name this site's rows", "--data rows.csv, or data in --site")
-        data = (site_file or Path()).parent / table["data"]
-    require(data.exists(), "--data", str(data), "is not there")
+    rows = data or _named(table, site_file)
+    require(rows.exists(), "--data", str(rows), "is not there")
     require(table.get("name", kit.party) == kit.party, "site.name", table.get("name"), f"the kit is of {kit.party}")
-    table |= {"name": kit.party, "data": str(data.resolve())}
+    table |= {"name": kit.party, "data": str(rows.resolve())}
     checked("site", SiteTable, table)
     state.mkdir(parents=True, exist_ok=True)
     merged = state.resolve() / "site.toml"
@@ -109,6 +107,13 @@ def join(kit_folder: Path, data: Path | None, state: Path, site_file: Path | Non
     paths = [str(site_file.resolve().parent)] if site_file is not None else []  # where a solver of one's own lies
     paths += [path for path in [os.environ.get("PYTHONPATH")] if path]
     become(kit, state.resolve(), site_command(merged, merged.parent / "memory"), paths)
+
+
+def _named(table: dict[str, Any], site_file: Path | None) -> Path:
+    named = table.get("data")
+    if site_file is None or not isinstance(named, str):
+        raise FedtierError("--data", named, "must name this site's rows", "--data rows.csv, or data in --site")
+    return site_file.parent / named
 
 
 def status(kit_folder: Path) -> dict[str, Any]:

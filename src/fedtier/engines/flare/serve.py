@@ -8,11 +8,13 @@ connected site does not have it; the run itself goes on from the driver's checkp
 from __future__ import annotations
 
 import shutil
+import socket
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from ...errors import FedtierError
 from .admin import ENDED, Admin, NoAnswer
 from .job import write_job
 from .names import PROGRESS
@@ -22,6 +24,7 @@ from .workspace import Kit
 BEAT = 1.0  # seconds between two looks
 LOOKS = 2  # a fault must be seen so often in a row: jobs start and end in steps
 GATHER = 10.0  # seconds that further sites have to connect, once enough are there
+LEAVING = 10.0  # seconds that the job has to end when the server is stopped
 ABORTING = 30.0  # seconds that an aborted job has to end, before the server itself is restarted
 
 
@@ -45,6 +48,8 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
         party = Party(kit, space / "server", run.environment, say)
         admin = Admin(kit, space / "admin")
         keeper = _Keeper(run, admin, party, say)
+        party.end()  # what a killed supervisor left behind
+        _port_is_free(kit.port)
         say(f"server {kit.server}:{kit.port}: waiting for {run.start} of {len(run.sites)} sites")
         try:
             while not stopped() and not run.finished():
@@ -57,9 +62,23 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
                 time.sleep(BEAT)
             run.watch()
         finally:
+            keeper.leave()
             admin.close()
             party.end()
+            for keys in (space / "server" / "startup", space / "admin" / "startup"):
+                shutil.rmtree(keys, ignore_errors=True)  # results are passed on; private keys must not be
     return run.finished()
+
+
+def _port_is_free(port: int) -> None:
+    """Another server there would get our job and play its own run."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            hint = "is another `fedtier serve` running with these kits?"
+            raise FedtierError("port", port, f"cannot be served: {error.strerror}", hint) from None
 
 
 class _Keeper:
@@ -76,6 +95,19 @@ class _Keeper:
     def forget(self) -> None:
         self.admin.close()
         self.job, self.seen, self.since, self.ending = None, 0, None, None
+
+    def leave(self) -> None:
+        """Lets the job end at the sites as well, so that they are free for the next one."""
+        if self.job is None:
+            return
+        ends = time.monotonic() + LEAVING
+        try:
+            if not self.run.finished():
+                self.admin.abort(self.job)
+            while time.monotonic() < ends and not self.admin.status(self.job).startswith(ENDED):
+                time.sleep(0.3)
+        except NoAnswer:
+            return
 
     def look(self) -> None:
         try:
