@@ -12,7 +12,8 @@ from typing import Any
 from ...errors import FedtierError
 from .workspace import Kit, open_admin
 
-ENDED = "FINISHED"
+ENDED = "FINISHED"  # how the statuses of a job that is over begin
+NO_JOBS = "no_jobs"
 
 
 class NoAnswer(Exception):
@@ -41,7 +42,7 @@ class Admin:
         """For each site that answers, whether it runs the job."""
         answers: dict[str, bool] = {}
         for row in self._call("get_client_job_status") or []:
-            if "job_id" in row or "status" in row:
+            if "job_id" in row or row.get("status") == NO_JOBS:  # else it did not answer, or with an error
                 site = row["client_name"]
                 answers[site] = answers.get(site, False) or row.get("job_id") == job
         return answers
