@@ -7,11 +7,12 @@ from . import foreign
 from .driver import Driver, Interrupted, drive
 from .ledger import Job, Ledger, Rules
 from .letters import Ask, Letters, Scores
+from .limits import Limits
 from .loopback import loopback
 from .memory import Memory
 from .process import SolverProcess, serve
 from .shapes import Shapes, message_shapes
-from .site import Limits, Player, Site
+from .site import Player, Site
 
 __all__ = [
     "Ask", "Driver", "Interrupted", "Job", "Ledger", "Letters", "Limits", "Memory", "Player", "Rules", "Scores", "Shapes",
