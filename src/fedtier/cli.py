@@ -306,7 +306,8 @@ def serve(kit: tyro.conf.Positional[Path], run: Path, out: Path | None = None, j
     Args:
         kit: The server's kit, from `fedtier provision`.
         run: run.toml, a configuration with a table [wire].
-        out: Folder of the results; the same folder goes on with its run. Default: runs/KITS-DIGEST, by the configuration.
+        out: Folder of the results; the same folder goes on with its run. Default: runs/wire/ and a name by the
+            configuration, as `compare --store runs/wire` finds it.
         json: One JSON object on stdout instead of a table.
     """
     from .lab.flare import serve as play

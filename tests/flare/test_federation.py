@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 
 from fedtier.lab import config as configuration
+from fedtier.lab.compare import cell_name
 from fedtier.lab.progress import Progress
 from fedtier.lab.run import run as simulate
 
@@ -39,7 +41,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_wire_gives_the_models_of_the_simulation(trial: Federation, name: str, tmp_path: Path) -> None:
-    wired = trial.play(trial.configure(name, {"method": METHODS[name]}), f"runs/{name}")
+    wired = trial.play(trial.configure(name, {"method": METHODS[name]}), place(name))
     simulated = simulate(
         configuration.check(TABLES | {"method": METHODS[name]}), tmp_path / "sim", progress=Progress(quiet=True)
     )
@@ -54,15 +56,26 @@ def test_the_wire_gives_the_models_of_the_simulation(trial: Federation, name: st
         assert row["personal_accuracy"]["mean"] == pytest.approx(other["personal_accuracy"]["mean"], abs=1e-6)
 
 
-def test_report_and_compare_read_a_run_between_sites(trial: Federation) -> None:
-    trial.call("report", "runs/zo_hfl", "runs/fedavg", "--out", "report.html")
-    assert "zo_hfl" in (trial.root / "report.html").read_text()
+def place(name: str) -> str:
+    """Where `serve` puts a run, and `compare` looks for it."""
+    return f"runs/wire/{cell_name(configuration.check(TABLES | {'method': METHODS[name]}))}"
+
+
+def test_report_and_compare_read_runs_between_sites(trial: Federation) -> None:
+    """No cell is run: all are found in the store of wired runs."""
+    (trial.root / "compare.toml").write_text(tomli_w.dumps(TABLES | {"methods": list(METHODS.values())}))
+    before = sorted(path.name for path in (trial.root / "runs/wire").iterdir())
+    compared = json.loads(trial.call("compare", "compare.toml", "--store", "runs/wire", "--json"))
+    assert sorted(path.name for path in (trial.root / "runs/wire").iterdir()) == before
+    assert len(before) == len(METHODS) and "fedavg" in json.dumps(compared)
+    trial.call("report", "runs/wire", "--out", "report.html")
+    assert all(name in (trial.root / "report.html").read_text() for name in METHODS)
 
 
 def test_a_finished_run_is_not_run_again(trial: Federation) -> None:
-    before = (trial.root / "runs/fedavg/model.safetensors").stat().st_mtime_ns
-    trial.play(trial.root / "data/run-fedavg.toml", "runs/fedavg")
-    assert (trial.root / "runs/fedavg/model.safetensors").stat().st_mtime_ns == before
+    before = (trial.root / place("fedavg") / "model.safetensors").stat().st_mtime_ns
+    trial.play(trial.root / "data/run-fedavg.toml", place("fedavg"))
+    assert (trial.root / place("fedavg") / "model.safetensors").stat().st_mtime_ns == before
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from ..engines.wire import Ask
 from ..errors import FedtierError, require
 from ..files import write_whole
 from .cache import use_compilation_cache
+from .compare import cell_name
 from .config import read_toml
 from .progress import Progress
 from .report import byte_size
@@ -54,7 +55,7 @@ def serve(kit_folder: Path, run_file: Path, out: Path | None) -> Result:
     for site in run.wire.sites:
         require(site in kit.sites, "wire.sites", site, "has no kit", f"the kits are for {', '.join(kit.sites)}")
     experiment, _ = open_server(run)  # whatever is wrong with the data is said before anything starts
-    folder = (out or Path("runs") / f"{kit.folder.parent.name}-{run.config.digest()}").resolve()
+    folder = (out or Path("runs/wire") / cell_name(run.config)).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FAILURE).unlink(missing_ok=True)
     watch = _Watch(folder, run.config.run.rounds)

@@ -3,6 +3,7 @@
 An adapter carries bytes: it gives the driver an `ask`, and calls `answer` at each site. See `driver`, `site`, `process`.
 """
 
+<<<<<<< HEAD
 from typing import TYPE_CHECKING
 
 from ...lazy import lazily
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
     from .process import SolverProcess, serve
     from .shapes import Shapes, message_shapes
     from .site import Limits, Player, Site
+=======
+from . import foreign
+from .driver import Driver, Interrupted, drive
+from .ledger import Job, Ledger, Rules
+from .letters import Ask, Letters, Scores
+from .limits import Limits
+from .loopback import loopback
+from .memory import Memory
+from .process import SolverProcess, serve
+from .shapes import Shapes, message_shapes
+from .site import Player, Site
+>>>>>>> driver
 
 __all__ = [
     "Ask", "Driver", "Interrupted", "Job", "Ledger", "Letters", "Limits", "Memory", "Player", "Rules", "Scores", "Shapes",

@@ -15,19 +15,17 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ... import keys, trees
+from ... import trees
 from ...errors import FedtierError, require
-from ...methods.method import Round
-from ..engine import turn_of
 from . import letters
 from .judge import Reply, read_reply, read_scores, read_welcome, remembered, too_large
 from .ledger import Job, Ledger, Rules
 from .letters import Ask, Head, Kind, Letters, Private, Scores
+from .rounds import close_round, open_round, turn_key
 
 KNOCK = 1.0  # seconds that a site which was silent has to answer a hello before it is asked again
 PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two attempts below the quorum
@@ -46,9 +44,9 @@ class Driver:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         self.job, self.rules = job, rules.check(len(job.names))
-        self._ask_transport, self._note, self._stopped = ask, note, stopped
+        self._ask_transport, self._note, self.stopped = ask, note, stopped
         self._knock_at: dict[int, float] = dict.fromkeys(range(len(job.names)), 0.0)  # sites that are away
-        self._open, self._close = (partial(f, job.method, len(job.names)) for f in (_open, _close))
+        self._open, self._close = (partial(f, job.method, len(job.names)) for f in (open_round, close_round))
 
     # -- before the first round
 
@@ -74,7 +72,7 @@ class Driver:
         own = {i: letters.pack(head, brief) for i, head in heads.items()}
         answers = self._ask(own, letters.body(self.job.x), seconds or self.rules.deadline, ledger)
         for i, head in heads.items():
-            self._knock_at[i] = time.monotonic() + self.rules.deadline
+            self._away(i)
             if i not in answers:
                 continue
             try:
@@ -162,7 +160,7 @@ class Driver:
             again: list[int] = []
             for i in asked:
                 if i not in answers:
-                    self._knock_at[i] = time.monotonic() + self.rules.deadline
+                    self._away(i)
                     self._note(f"{self.job.names[i]}: silent in round {heads[i].round}")
                     continue
                 try:
@@ -210,23 +208,23 @@ class Driver:
         weights = job.specs(ledger.rows).weight
         heads, own = {}, {}
         for i in [i for i in who if i not in self._knock_at]:
-            turn = self._turn(number, i)
+            key = turn_key(jnp.asarray(number, jnp.int32), jnp.asarray(i, jnp.int32), job.key)
             heads[i] = Head(Kind.SCORE, job.run, number, i, int(steps[i]), int(ledger.last[i]), float(weights[i]))
-            own[i] = letters.pack(heads[i], letters.body(Private((), turn)))
+            own[i] = letters.pack(heads[i], letters.body(Private((), key)))
         answers = self._ask(own, letters.body(() if x is None else x), self.rules.deadline, ledger)
         found: dict[int, Scores] = {}
         for i, head in heads.items():
+            if i not in answers:
+                self._away(i)
+                continue
             try:
-                scores = read_scores(answers[i], head) if i in answers else None
+                scores = read_scores(answers[i], head)
             except FedtierError as error:
                 self._refuse(i, ledger, f"scores after round {number}: {_line(error)}")
                 continue
             if scores is not None:
                 found[i] = scores
         return ledger, found
-
-    def _turn(self, number: int, client: int) -> Any:
-        return _turn_key(jnp.asarray(number, jnp.int32), jnp.asarray(client, jnp.int32), self.job.key)
 
     # -- small things
 
@@ -244,6 +242,10 @@ class Driver:
             ledger.bytes_aside[...] += sum(len(letter) + len(shared) for letter in own.values())
         return came
 
+    def _away(self, i: int) -> None:
+        """Not asked again before it has answered a hello, and not greeted again at once."""
+        self._knock_at[i] = time.monotonic() + self.rules.deadline
+
     def _refuse(self, i: int, ledger: Ledger, words: str) -> None:
         ledger.refused[i] += 1
         self._note(f"{self.job.names[i]}: refused: {words}")
@@ -253,9 +255,9 @@ class Driver:
 
     def _rest(self, attempt: int) -> None:
         end = time.monotonic() + PAUSES[min(attempt, len(PAUSES) - 1)]
-        while not self._stopped() and time.monotonic() < end:
+        while not self.stopped() and time.monotonic() < end:
             time.sleep(0.05)
-        if self._stopped():
+        if self.stopped():
             raise Interrupted
 
 
@@ -273,28 +275,9 @@ def drive(
         whole = bool(trees.all_finite(ledger.server))
         require(whole, "run", f"round {number}", "diverged: the state is no longer finite", "lower the step sizes")
         save(ledger, number + 1)
-        if driver._stopped():
+        if driver.stopped():
             raise Interrupted
     return evaluate(ledger, rounds)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, planned: Any, steps: Any, view: Any, key: Any) -> tuple:
-    """What goes down: the shared message, and for each seat its own and its key."""
-    turns = jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
-    round = Round(number, ids, planned, m, view, keys.at(key, number, 0))
-    return method.broadcast(server, round), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _close(
-    method: Any, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
-    number: Any, ids: Any, arrived: Any, view: Any, key: Any,
-) -> tuple[PyTree, PyTree]:  # fmt: skip
-    return method.aggregate(server, owns, ups, specs, Round(number, ids, arrived, m, view, keys.at(key, number, 0)))
-
-
-_turn_key = jax.jit(lambda number, client, key: turn_of(number, client, 0, key).key)
 
 
 def _line(error: FedtierError) -> str:

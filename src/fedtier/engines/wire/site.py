@@ -18,14 +18,15 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ... import trees
-from ...errors import FedtierError, not_negative, require, share, whole
+from ...errors import FedtierError, require
 from ...methods.method import Turn
 from . import letters
 from .letters import HEAD, MOST_WORDS, SLACK, Head, Kind, Private, Scores, Welcome
+from .limits import NO_LIMITS, Limits, Pace
 from .memory import BEFORE, Memo, Memory, Pending
 
-MOST_FIRST = 1 << 30  # bytes of a first hello
-TRIAL_STEPS = 8  # made once at the start, to learn how long a step takes
+MOST_FIRST = 1 << 30  # bytes of a hello
+TRIAL_STEPS = 16  # made once at the start, to learn how long a step takes
 
 
 class Player(NamedTuple):
@@ -42,26 +43,6 @@ class Player(NamedTuple):
 
 
 Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
-
-
-class Limits(NamedTuple):
-    """What a site is willing to do, whatever the server asks."""
-
-    max_steps: int | None = None  # local steps a round
-    seconds: float | None = None  # a round's time: as many steps as fit, by the pace measured so far
-    participation: float = 1.0  # share of the rounds it takes part in
-    share_scores: bool = True  # tell the server the accuracies on its own rows
-
-    def check(self) -> Limits:
-        if self.max_steps is not None:
-            whole("max_steps", self.max_steps, 0)
-        if self.seconds is not None:
-            not_negative("seconds", self.seconds)
-        share("participation", self.participation, one=True)
-        return self
-
-
-NO_LIMITS = Limits()
 
 
 class Site:
@@ -92,16 +73,16 @@ class Site:
     def respond(self, letter: bytes) -> bytes:
         """`answer` where a fault should stop the program: in one process, under a debugger."""
         with self._lock:
-            head, own, shared = letters.unpack(letter, self._limit())
+            head, own, shared = letters.unpack(letter, self._limit(letter))
             try:
                 return self._answer(head, own, shared)
             except _Instead as other:
                 return letters.pack(head._replace(kind=other.kind, last=other.last, weight=0.0))
 
-    def _limit(self) -> int:
-        """Bytes of the longest letter that makes sense now."""
-        if self._player is None:
-            return MOST_FIRST  # a first hello brings x_0, whose size only its brief tells
+    def _limit(self, letter: bytes) -> int:
+        """Bytes of the longest letter of this kind that makes sense now."""
+        if self._player is None or letter[4:5] == bytes([Kind.HELLO]):
+            return MOST_FIRST  # a hello brings x_0, whose size only its brief tells
         return HEAD.size + MOST_WORDS + SLACK + 2 * letters.body_size(self._player.x) + letters.body_size(self._player.shared)
 
     def _answer(self, head: Head, own: bytes, shared: bytes) -> bytes:
@@ -141,6 +122,8 @@ class Site:
         memo = self._memory.load(head.run, _shapes(player.init, player.x))
         if memo is None:
             raise _Instead(Kind.UNKNOWN)
+        if self.limits.seconds is not None:
+            self._warm(player, memo.kept)
         self._run, self._client, self._player, self._memo = head.run, brief[0], player, memo
         return player
 
@@ -164,7 +147,8 @@ class Site:
         turn = _turn(head, steps, private.key)
         state, up = player.play(_arrays(memo.kept), message, _arrays(private.own), turn, head.weight)
         jax.block_until_ready(up)
-        self._pace.learn(steps, time.perf_counter() - began)
+        if steps:
+            self._pace.learn(steps, time.perf_counter() - began)
         letters.finite(up, "the reply")
         reply = letters.pack(head._replace(kind=Kind.REPLY, steps=steps, weight=0.0), letters.body(up))
         memo = memo._replace(pending=Pending(head.round, state, reply))
@@ -226,27 +210,10 @@ class Site:
         """Compiles before the first round, and times a few steps where time is limited. Changes nothing."""
         shared, own = _blank(player.shared), _blank(player.own)
         head = Head(Kind.ROUND, bytes(16), 0, 0, 0, BEFORE, 1.0)
-        for steps in (0, TRIAL_STEPS) if self.limits.seconds is not None else (0,):
+        for steps in (0, 0, TRIAL_STEPS) if self.limits.seconds is not None else (0,):
             began = time.perf_counter()
             jax.block_until_ready(player.play(_arrays(state), shared, own, _turn(head, steps, _KEY), 1.0))
             self._pace.learn(steps, time.perf_counter() - began)
-
-
-class Pace:
-    """Seconds that a local step takes here: the slower of the last round and the average."""
-
-    def __init__(self) -> None:
-        self._latest = self._average = 0.0
-
-    def learn(self, steps: int, seconds: float) -> None:
-        if steps > 0:
-            self._latest = seconds / steps
-            self._average = self._latest if self._average == 0 else 0.8 * self._average + 0.2 * self._latest
-
-    def fit(self, seconds: float) -> int:
-        """Steps that fit into `seconds`; at least 1 while nothing is known."""
-        pace = max(self._latest, self._average)
-        return int(seconds / pace) if pace > 0 else 1
 
 
 class _Instead(Exception):

@@ -50,7 +50,8 @@ def read(file: Path) -> WireRun:
     wire = checked("wire", WireTable, given or {})
     require(len(set(wire.sites)) == len(wire.sites), "wire.sites", wire.sites, "names a site twice")
     wire.rules.check(len(wire.sites))
-    tables.setdefault("data", {}).setdefault("clients", len(wire.sites))
+    data = {"clients": len(wire.sites)} | tables.get("data", {})
+    tables["data"] = data if "name" in data else {"name": "file", "file": wire.server} | data
     config = configuration.check(tables)
     _fits(config, wire)
     return WireRun(config, wire, file.parent)
