@@ -3,7 +3,6 @@
 An adapter carries bytes: it gives the driver an `ask`, and calls `answer` at each site. See `driver`, `site`, `process`.
 """
 
-<<<<<<< HEAD
 from typing import TYPE_CHECKING
 
 from ...lazy import lazily
@@ -13,23 +12,12 @@ if TYPE_CHECKING:
     from .driver import Driver, Interrupted, drive
     from .ledger import Job, Ledger, Rules
     from .letters import Ask, Letters, Scores
+    from .limits import Limits
     from .loopback import loopback
     from .memory import Memory
     from .process import SolverProcess, serve
     from .shapes import Shapes, message_shapes
-    from .site import Limits, Player, Site
-=======
-from . import foreign
-from .driver import Driver, Interrupted, drive
-from .ledger import Job, Ledger, Rules
-from .letters import Ask, Letters, Scores
-from .limits import Limits
-from .loopback import loopback
-from .memory import Memory
-from .process import SolverProcess, serve
-from .shapes import Shapes, message_shapes
-from .site import Player, Site
->>>>>>> driver
+    from .site import Player, Site
 
 __all__ = [
     "Ask", "Driver", "Interrupted", "Job", "Ledger", "Letters", "Limits", "Memory", "Player", "Rules", "Scores", "Shapes",
@@ -45,7 +33,7 @@ lazily(
         "Job": "ledger",
         "Ledger": "ledger",
         "Letters": "letters",
-        "Limits": "site",
+        "Limits": "limits",
         "Memory": "memory",
         "Player": "site",
         "Rules": "ledger",
