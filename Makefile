@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint slow data browser extras clean
+.PHONY: demo test lint slow data browser extras flare crash clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -18,13 +18,13 @@ test: .venv/.installed lint  ## everything that needs no data and no network
 	$(BIN)/python -m pytest
 
 lint: .venv/.installed
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
 slow: .venv/.installed  ## the heavier checks
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not flare"
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
 	$(BIN)/python -m pytest -m data
@@ -33,9 +33,17 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
 	$(BIN)/python -m pytest -n 0 -m browser
 
-extras: .venv/.installed  ## the trackers against their real packages
-	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow]"
+extras: .venv/.installed  ## the trackers and the PyTorch client against their real packages
+	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow]" torch==2.13.0
 	$(BIN)/python -m pytest -m extras
+
+flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopback
+	$(BIN)/python -m pip install --quiet --editable ".[flare]"
+	$(BIN)/python -m pytest -n 0 -m "flare and not slow"
+
+crash: .venv/.installed  ## the same, with everything killed once; about five minutes
+	$(BIN)/python -m pip install --quiet --editable ".[flare]"
+	$(BIN)/python -m pytest -n 0 -m "flare and slow"
 
 clean:
 	rm -rf .venv build dist

@@ -60,6 +60,5 @@ def main(rounds: int = 200) -> tuple[float, float]:
 if __name__ == "__main__":
     reached, best = main()
     active = sum(int(np.sum((y <= 1e-9) | (y >= 1 - 1e-9))) for y in (site(i, CENTRE) for i in range(SITES)))
-    print(
-        f"at the start {objective(np.zeros(N)):.4f}, reached {reached:.4f}, best by direct search {best:.4f}; active bounds: {active}"
-    )
+    print(f"at the start {objective(np.zeros(N)):.4f}, reached {reached:.4f}, best by direct search {best:.4f}")
+    print(f"active bounds at x = a: {active} of {SITES * N}")

@@ -99,10 +99,10 @@ def compare(
         out: File that gets the table; stdout then shows it for people.
         json: One JSON object on stdout instead of a table.
     """
+    from .files import write_whole
     from .lab import cells as files
     from .lab import compare as comparison
     from .lab import tables
-    from .lab.store import write_whole
 
     if (file is None) == (not methods):
         rule = "must be given, or --methods, but not both"
@@ -169,13 +169,16 @@ def search(file: tyro.conf.Positional[Path], settings: Settings = (), json: bool
     _print(search_object(found) if json else search_table(found))
 
 
-def partition(file: Config = None, settings: Settings = (), out: Path | None = None, json: bool = False) -> None:
+def partition(
+    file: Config = None, settings: Settings = (), out: Path | None = None, export: Path | None = None, json: bool = False
+) -> None:
     """Show who has how many rows of which class.
 
     Args:
         file: The configuration; everything has a default.
         settings: Change one key, for example --set data.alpha=1. May be repeated.
         out: Picture, .svg, .pdf or .png by its ending.
+        export: New folder for the rows of each party as files, with run.toml: a rehearsal between sites.
         json: One JSON object on stdout instead of a table.
     """
     from .lab import census, plots
@@ -184,7 +187,13 @@ def partition(file: Config = None, settings: Settings = (), out: Path | None = N
 
     if out is not None:
         plots.check_ending(out)
-    counts = census.draw(configuration.read(file, settings))
+    config = configuration.read(file, settings)
+    counts = census.draw(config)
+    if export is not None:
+        from .lab.wire import export as write
+
+        write(config, export)
+        print(f"federation: {export}", file=sys.stderr)
     if out is not None:
         plots.save(plots.partition_figure(counts), out)
         print(f"picture: {out}", file=sys.stderr)
@@ -296,9 +305,79 @@ def theory(
     _print(words.page_object(found) if json else words.page_parts(found))
 
 
+def provision(
+    file: tyro.conf.Positional[Path],
+    out: Path = Path("kits"),
+    renew: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PARTY")] = (),
+    json: bool = False,
+) -> None:
+    """Make kits for a federation over NVIDIA FLARE: one for the server, one for each site, one for an administrator.
+
+    Args:
+        file: sites.toml: name, server (the host sites dial), port, sites.
+        out: Folder of the kits and of the authority that signs them; kits that are there stay as they are.
+        renew: Parties that get a new key and certificate.
+        json: One JSON object on stdout instead of words.
+    """
+    from .lab.flare import make_kits
+
+    kits = make_kits(file, out, renew)
+    if json:
+        _print({"kits": str(kits.folder), "written": kits.written, "kept": kits.kept})
+        return
+    lines = [f"written: {kits.folder / name}" for name in kits.written]
+    _print("\n".join([*lines, f"keep {kits.folder / 'authority'} to yourself: whoever has it can make kits"]))
+
+
+def serve(kit: tyro.conf.Positional[Path], run: Path, out: Path | None = None, json: bool = False) -> None:
+    """Serve a run to the sites over NVIDIA FLARE; restarts what dies, and goes on with a run that was stopped.
+
+    Args:
+        kit: The server's kit, from `fedtier provision`.
+        run: run.toml, a configuration with a table [wire].
+        out: Folder of the results; the same folder goes on with its run. Default: runs/wire/ and a name by the
+            configuration, as `compare --store runs/wire` finds it.
+        json: One JSON object on stdout instead of a table.
+    """
+    from .lab.flare import serve as play
+    from .lab.report import final_object, run_table
+
+    result = play(kit, run, out)
+    _print(final_object(result) if json else run_table(result))
+
+
+def join(kit: tyro.conf.Positional[Path], state: Path, data: Path | None = None, site: Path | None = None) -> None:
+    """Join a federation as a site: answers the server's rounds until stopped; restarts what dies.
+
+    Args:
+        kit: This site's kit, from whoever ran `fedtier provision`.
+        state: Folder for what the site remembers between rounds and restarts.
+        data: This site's rows: .npz, .csv, .parquet or a folder of images. They never leave this machine.
+        site: site.toml, this site's own limits: max_steps, seconds, participation, radius, proximity, ...
+    """
+    from .lab.flare import join as take_part
+
+    take_part(kit, data, state, site)
+
+
+def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
+    """Say who is connected to a federation's server, and how far its run is.
+
+    Args:
+        kit: The server's or the administrator's kit.
+        json: One JSON object on stdout instead of a table.
+    """
+    from .lab.flare import status as ask
+    from .lab.report import status_table
+
+    found = ask(kit)
+    _print(found if json else status_table(found))
+
+
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,
     "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite,
+    "provision": provision, "serve": serve, "join": join, "status": status,
 }  # fmt: skip
 
 
@@ -317,7 +396,7 @@ def main() -> None:
         sys.stderr.close()
         raise SystemExit(0) from None
     except Exception as error:
-        if type(error).__name__ == "Stopped":
+        if any(kind.__name__ == "Stopped" for kind in type(error).__mro__):
             raise SystemExit(_fail(str(error), 130)) from None
         raise
 
@@ -373,14 +452,6 @@ def _new_folder(name: str) -> Path:
 
 
 def _use_compilation_cache() -> None:
-    """Compiled programs are kept between runs; FEDTIER_CACHE moves the folder, an empty value turns it off."""
-    import os
+    from .lab.cache import use_compilation_cache
 
-    import jax
-    import pooch
-
-    folder = os.environ.get("FEDTIER_CACHE", str(Path(pooch.os_cache("fedtier")) / "xla"))
-    if folder:
-        jax.config.update("jax_compilation_cache_dir", folder)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    use_compilation_cache()

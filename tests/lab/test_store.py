@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fedtier import files
 from fedtier.errors import FedtierError
 from fedtier.lab import config as configuration
 from fedtier.lab import run as lab_run
@@ -63,11 +64,14 @@ def test_a_full_disk_at_any_moment_is_told_and_the_run_goes_on_when_there_is_roo
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
         ample = FullDisk(10**9)
-        patch.setattr(lab_store, "open", ample, raising=False)
+        for module in (files, lab_store):
+            patch.setattr(module, "open", ample, raising=False)
         lab_run.run(whole.config, tmp_path / "ample", progress=QUIET, experiment=whole.experiment)
         needed.append(10**9 - ample.room)
     with monkeypatch.context() as patch, pytest.raises(FedtierError, match=r"cannot be written: No space left"):
-        patch.setattr(lab_store, "open", FullDisk(int(share * needed[0])), raising=False)
+        full = FullDisk(int(share * needed[0]))
+        for module in (files, lab_store):
+            patch.setattr(module, "open", full, raising=False)
         lab_run.run(whole.config, folder, progress=QUIET, experiment=whole.experiment)
     assert not list(folder.glob("*.part")) and not list(folder.glob(".*.part"))
     complete = Store(folder).rows()  # readable, and a beginning of the whole

@@ -6,6 +6,7 @@ does not fit exactly is refused, so decoding allocates no more than the caller e
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -65,8 +66,13 @@ def decode(data: bytes, like: PyTree, what: str = "message") -> PyTree:
 
 def size(tree: PyTree) -> int:
     """len(encode(tree)), from shapes alone; 0 for a tree without leaves, which is never sent."""
-    leaves = [np.zeros(shape.shape, shape.dtype) for shape in map(_shape, jax.tree.leaves(tree))]
-    return len(encode(jax.tree.unflatten(jax.tree.structure(tree), leaves))) if leaves else 0
+    shapes = [_shape(leaf) for leaf in jax.tree.leaves(tree)]
+    return _size(tuple((name, s.shape, np.dtype(s.dtype)) for name, s in zip(_names(tree), shapes, strict=True)))
+
+
+@functools.lru_cache(maxsize=256)  # every letter that is read is measured first
+def _size(arrays: tuple[tuple[str, tuple[int, ...], np.dtype], ...]) -> int:
+    return len(safetensors.numpy.save({name: np.zeros(shape, dtype) for name, shape, dtype in arrays})) if arrays else 0
 
 
 def _names(tree: PyTree) -> list[str]:

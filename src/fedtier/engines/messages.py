@@ -1,4 +1,4 @@
-"""The messages engine: the same functions, client by client, every message through the codec.
+"""The messages engine: the wire's driver and sites in one process, every message through the codec.
 
 What a wire would carry, without the wire: use it to see what is sent, to step through a method in a debugger
 (`jit=False`), and to check that a method survives being cut into messages. Slow by design.
@@ -10,50 +10,54 @@ import contextlib
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 
 from .. import trees
+from ..errors import NOTHING, FedtierError
 from ..federation import Federation, Plan
 from ..methods.method import Method
-from .codec import Down, decode, encode
-from .engine import Engine, State, check_federation, initial_state, round_of, turn_of
+from .engine import Engine, State, check_federation, initial_state
+from .wire import Driver, Job, Ledger, Memory, Player, Rules, Site, loopback, message_shapes
+from .wire.shapes import Shapes
+
+RUN = bytes(16)  # one run, one process: no other could be meant
 
 
 def messages(method: Method, *, jit: bool = True) -> Engine:
     """The engine for `method`; with `jit=False` every line runs as plain Python over arrays."""
-    local = jax.jit(method.local) if jit else method.local
-    aggregate = jax.jit(method.aggregate) if jit else method.aggregate
+    local = jax.jit(method.local)
 
-    def play(state: State, federation: Federation, plan: Plan, key: Any, number: int) -> tuple[State, PyTree]:
-        ids, steps, arrived = (jnp.asarray(table[number]) for table in plan)
-        round_number = jnp.asarray(number)
-        round = round_of(federation, round_number, ids, arrived, key)
-        shared = method.broadcast(state.server, round)
-        owns, ups, clients = [], [], state.clients
-        for seat, client in enumerate(ids):
-            turn = turn_of(round_number, client, steps[seat], key)
-            own = method.address(state.server, turn)
-            down = Down(shared, own, turn)
-            got = _sent(down)
-            view = federation.view(trees.take(federation.train, client))
-            spec = trees.take(federation.spec, client)
-            after, up = local(trees.take(clients, client), got.shared, got.own, view, spec, got.turn)
-            owns.append(own)
-            ups.append(_sent(up))
-            if arrived[seat]:
-                clients = trees.map(lambda all, one, i=client: all.at[i].set(one), clients, after)
-        specs = trees.take(federation.spec, ids)
-        server, info = aggregate(state.server, trees.stack(owns), trees.stack(ups), specs, round)
-        return State(server, clients), info
+    def site(federation: Federation, shapes: Shapes, state: PyTree, client: int) -> Site:
+        view = federation.view(trees.take(federation.train, client))
+        spec = trees.take(federation.spec, client)
+        player = Player(
+            x=(), shared=shapes.shared, own=shapes.own, rows=1, held=0, init=lambda x: state,
+            play=lambda state, shared, own, turn, weight: local(state, shared, own, view, spec, turn),
+        )  # fmt: skip
+        return Site(str(client), lambda brief, client: player, Memory(None))
 
     def advance(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
-        infos = []
+        one = trees.take(state.clients, 0), federation.view(federation.server), trees.take(federation.spec, 0)
+        shapes = message_shapes(method, state.server, *one, federation.clients)
+        names = tuple(str(i) for i in range(federation.clients))
+        asked = np.unique(np.asarray(plan.ids)[first : first + count]).tolist()
+        sites = {i: site(federation, shapes, trees.take(state.clients, i), i) for i in asked}
+        job = Job(RUN, names, method, plan, key, federation.view(federation.server), lambda rows: federation.spec, shapes.up)
+        rules = Rules(start=max(1, len(sites)), quorum=1.0, magnitude=float("inf"))
+        ask = loopback({names[i]: one.respond for i, one in sites.items()})
+        infos, ledger = [], Ledger.first(state.server, len(names))
         with contextlib.nullcontext() if jit else jax.disable_jit():
+            driver = Driver(job, ask, rules, note=_raise)
+            driver.greet(sites, ledger)
             for number in range(first, first + count):
-                state, info = play(state, federation, plan, key, number)
+                ledger, info = driver.play(ledger, number)
                 infos.append(info)
-        return state, trees.stack(infos) if infos else ()
+        after = state.clients
+        for i, one in sites.items():
+            now = one.settled(int(ledger.last[i]))
+            after = trees.map(lambda all, row, i=i: all.at[i].set(row), after, now)
+        return State(ledger.server, after), trees.stack(infos) if infos else ()
 
     def init(x: PyTree, federation: Federation) -> State:
         check_federation(method, federation)
@@ -62,5 +66,6 @@ def messages(method: Method, *, jit: bool = True) -> Engine:
     return Engine("messages", init, advance)
 
 
-def _sent(message: PyTree) -> PyTree:
-    return trees.map(jnp.asarray, decode(encode(message), like=message))
+def _raise(line: str) -> None:
+    """In one process nobody is late: whatever the driver has to note is a fault of the method."""
+    raise FedtierError("messages", NOTHING, line)

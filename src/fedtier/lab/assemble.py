@@ -44,22 +44,36 @@ class Experiment(NamedTuple):
         return self.steps.shape[1]
 
 
+class Algorithm(NamedTuple):
+    """The part of an experiment that is the same for all parties; fields as there."""
+
+    config: Config
+    dataset: Dataset
+    model: Model | None
+    problem: Bilevel
+    method: Method
+    solve: LowerLevel
+
+
 def load_data(config: Config) -> Dataset:
     data = config.data
     options: dict[str, Any] = {key: getattr(data, key) for key in data_sets.OPTIONS.get(data.name, ()) if hasattr(data, key)}
     return data_sets.load(data.name, **options)
 
 
-def assemble(config: Config, dataset: Dataset | None = None) -> Experiment:
-    """Loads the data (unless given) and draws everything that is drawn before round 0."""
+def assemble(config: Config, dataset: Dataset | None = None, parties: Federation | None = None) -> Experiment:
+    """Loads the data (unless given) and draws everything that is drawn before round 0.
+
+    `parties` says who has which rows instead of a draw: on the wire the server sees its own rows alone.
+    """
     dataset = dataset or load_data(config)
     model, problem, arrays, method, solve = _algorithm(config, dataset)
-    clients = _clients(config, dataset)
+    clients = _clients(config, dataset) if parties is None else parties.clients
     seeds = [config.run.seed + s for s in range(config.run.seeds)]
     tau = np.asarray(config.run.tau, float)
 
     def one(seed: int) -> tuple[Federation, Plan]:
-        federation = _federation(config, dataset, arrays, clients, np.random.default_rng([seed, 0]))
+        federation = parties or _federation(config, dataset, arrays, clients, np.random.default_rng([seed, 0]))
         plan = make_plan(
             np.random.default_rng([seed, 1]), clients=clients, rounds=config.run.rounds,
             participation=config.run.participation, tau=tau, stragglers=config.run.stragglers,
@@ -84,6 +98,14 @@ def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
     rng = np.random.default_rng([seed, 0])
     alone = config.model_copy(update={"method": config.method.model_copy(update={"server_seat": False})})
     return _federation(alone, dataset, dataset.labels, _clients(config, dataset), rng)
+
+
+def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem) -> Algorithm:
+    """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own."""
+    model, problem, _, _, _ = _algorithm(config, dataset)
+    problem, given = adopt(problem), config.method.options
+    solve = lower_level(problem, **{key: given[key] for key in ("client_lr", "batch") if key in given})
+    return Algorithm(config, dataset, model, problem, make(config.method.name, problem, given), solve)
 
 
 def _clients(config: Config, dataset: Dataset) -> int:

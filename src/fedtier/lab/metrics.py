@@ -16,13 +16,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import keys, trees
-from ..engines import codec
 from ..engines.compiled import each
-from ..engines.engine import State, round_of, turn_of
-from ..federation import Federation, View, Window, mean_over_rows
+from ..engines.engine import State, turn_of
+from ..engines.wire import message_shapes
+from ..federation import Federation, View, mean_over_rows
 from ..keys import Tag
+from ..methods.method import Turn
 from ..problem import Rows
-from .assemble import Experiment
+from .assemble import Algorithm, Experiment
 
 
 class Scores(NamedTuple):
@@ -42,21 +43,39 @@ def evaluated_clients(experiment: Experiment) -> np.ndarray:
     return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
 
 
-def scorer(experiment: Experiment) -> Callable[..., Scores]:
-    """score(state, federation, key, round, steps of the evaluated clients) -> Scores of one seed."""
-    method, problem, chosen = experiment.method, experiment.problem, evaluated_clients(experiment)
-    solves_lower_level = method.name == "zo_hfl" and not experiment.config.method.options.get("fine_tune")
+def accuracy(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> Any:
+    if algorithm.model is None or x is None:
+        return jnp.nan
+    apply = algorithm.model.apply
+    return mean_over_rows(lambda rows: jnp.argmax(apply(x, rows.inputs), axis=-1) == rows.labels, view)
 
-    def accuracy(x: PyTree | None, view: View) -> Any:
-        if experiment.model is None or x is None:
-            return jnp.nan
-        apply = experiment.model.apply
-        return mean_over_rows(lambda rows: jnp.argmax(apply(x, rows.inputs), axis=-1) == rows.labels, view)
 
-    def loss(x: PyTree | None, view: View) -> Any:
+def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
+    """(f1 on the server's rows, loss on the test rows, accuracy on them)."""
+
+    def loss(view: View) -> Any:
         if x is None:
             return jnp.nan
-        return mean_over_rows(lambda rows: jax.vmap(lambda row: problem.f1(x, _one(row)))(rows), view)
+        return mean_over_rows(lambda rows: jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows), view)
+
+    return loss(server), loss(test), accuracy(algorithm, x, test)
+
+
+def client_scores(
+    algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn
+) -> tuple[tuple[Any, Any, Any], PyTree]:
+    """(f2, accuracy of the personal model on the client's held-back rows, of the global one), and the personal model."""
+    y = algorithm.method.personal_model(state, x, view, spec, turn)
+    if x is None:
+        return (jnp.nan, accuracy(algorithm, y, held), jnp.nan), y
+    solves_lower_level = algorithm.method.name == "zo_hfl" and not algorithm.config.method.options.get("fine_tune")
+    fresh = y if solves_lower_level else algorithm.solve(x, x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
+    return (algorithm.problem.f2(x, fresh, spec), accuracy(algorithm, y, held), accuracy(algorithm, x, held)), y
+
+
+def scorer(experiment: Experiment) -> Callable[..., Scores]:
+    """score(state, federation, key, round, steps of the evaluated clients) -> Scores of one seed."""
+    method, chosen = experiment.method, evaluated_clients(experiment)
 
     def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
         x = method.global_model(state.server)
@@ -64,20 +83,15 @@ def scorer(experiment: Experiment) -> Callable[..., Scores]:
         def one_client(args: tuple) -> tuple[Any, Any, Any]:
             client, state, train, held, spec, steps = args
             turn = turn_of(number, client, steps, key)
-            view, own_test = federation.view(train), federation.view(held)
-            y = method.personal_model(state, x, view, spec, turn)
-            if x is None:
-                return jnp.nan, accuracy(y, own_test), jnp.nan
-            solved = y if solves_lower_level else experiment.solve(x, x, view, spec, steps, keys.at(turn.key, Tag.PERSONAL))
-            return problem.f2(x, solved, spec), accuracy(y, own_test), accuracy(x, own_test)
+            return client_scores(experiment, state, x, federation.view(train), federation.view(held), spec, turn)[0]
 
         members = (
             jnp.asarray(chosen), trees.take(state.clients, chosen), trees.take(federation.train, chosen),
             trees.take(federation.held, chosen), trees.take(federation.spec, chosen), steps,
         )  # fmt: skip
         f2, personal, shared = each(one_client, members)
-        test = federation.view(federation.test)
-        return Scores(loss(x, federation.view(federation.server)), loss(x, test), accuracy(x, test), f2, personal, shared)
+        server, test = federation.view(federation.server), federation.view(federation.test)
+        return Scores(*global_scores(experiment, x, server, test), f2, personal, shared)
 
     return score
 
@@ -116,29 +130,17 @@ def spread(values: np.ndarray) -> dict[str, float | None]:
 
 
 class Traffic(NamedTuple):
-    """Bytes of one encoded message, headers included; 0 when a method sends nothing."""
+    """Bytes of one letter, its head included; 0 when a method sends nothing."""
 
     down: int  # to one client, one round
     up: int  # from one client, one round
 
 
 def traffic(experiment: Experiment, state: State) -> Traffic:
-    """Read from the shapes of the messages; what the codec would write."""
-    method = experiment.method
+    """Read from the shapes of the messages; what the wire would carry."""
     federation = jax.tree.map(lambda a: a[0], experiment.federation._replace(arrays=()))
-    federation = federation._replace(arrays=experiment.federation.arrays)
+    view = View(experiment.federation.arrays, federation.index, *federation.server)
     first = jax.tree.map(lambda a: a[0], state)
-
-    def messages(state: State, federation: Federation, key: Any) -> tuple[PyTree, PyTree]:
-        zero = jnp.asarray(0)
-        ids, arrived = jnp.zeros((1,), jnp.int32), jnp.ones((1,), bool)
-        round, turn = round_of(federation, zero, ids, arrived, key), turn_of(zero, zero, zero, key)
-        shared, own = method.broadcast(state.server, round), method.address(state.server, turn)
-        client, spec = trees.take(state.clients, 0), trees.take(federation.spec, 0)
-        view = federation.view(Window(*(a[0] for a in federation.train)))
-        _, up = method.local(client, shared, own, view, spec, turn)
-        return codec.Down(shared, own, turn), up
-
-    down, up = jax.eval_shape(messages, first, federation, experiment.key[0])
-    silent = not jax.tree.leaves((down.shared, up))
-    return Traffic(0 if silent else codec.size(down), codec.size(up))
+    client, spec = trees.take(first.clients, 0), trees.take(federation.spec, 0)
+    shapes = message_shapes(experiment.method, first.server, client, view, spec, federation.clients)
+    return Traffic(0, 0) if shapes.silent else Traffic(shapes.down_bytes(), shapes.up_bytes())

@@ -9,9 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..files import write_whole
 from . import charts, plots, tables
 from .gather import TITLES, Curve, band, outcome, read, settings
-from .store import write_whole
 from .style import ACROSS, MEASURES, Look, looks
 
 BANDS = "Lines are means over seeds, bands span the seeds from the lowest to the highest."

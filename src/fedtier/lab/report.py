@@ -37,6 +37,24 @@ def run_table(result: Result) -> list[Part]:
     return [table, f"results: {result.folder}"]
 
 
+def status_table(found: dict[str, Any]) -> list[Part]:
+    """One line per site of a federation, and where its run stands."""
+    table = Table(title=f"{found['server']}", title_justify="left")
+    for heading in ("site", "connected", "heard", "has the job", "answers"):
+        table.add_column(heading)
+    for site in found["sites"]:
+        heard = "-" if site["heard"] is None else f"{site['heard']:.0f} s ago"
+        answers = "-" if not site["job"] else "late or silent" if site["silent"] else "yes"
+        table.add_row(site["site"], _yes(site["connected"]), heard, _yes(site["job"]), answers)
+    job = f"job {found['job']}: {found['status']}" if found["job"] else "no job runs"
+    reached = "" if found["round"] is None else f", round {found['round']} of {found['rounds']}"
+    return [table, f"{job}{reached}; this kit's certificate ends {found['certificate']}"]
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "no"
+
+
 def census_table(census: Census) -> list[Part]:
     """One line per client, then the server's and the test rows; a column per class."""
     table = Table(title=f"{census.title}, seed {census.seed}: rows by class", title_justify="left")

@@ -54,6 +54,8 @@ def resume(folder: Path, *, progress: Progress, track: Sequence[str] = ()) -> Re
     check_trackers(track)
     if not (folder / "config.toml").exists():
         raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
+    if (folder / "wire.json").exists():
+        raise FedtierError("DIR", str(folder), "holds a run between sites", "start its server again, with the same folder")
     config = configuration.read(folder / "config.toml")
     return _tracked(assemble(config), folder, lambda: Store(folder), progress, track, resumed=True)
 
@@ -155,7 +157,7 @@ def _play(
                 store.log(f"stopped after round {number}")
                 raise Stopped(store.folder, number)
     progress.stop()
-    _finish(experiment, store, state, scores)
+    finish(experiment, store, state, scores)
     return Result(store.folder, config, store.rows()[-seeds:], experiment, state)
 
 
@@ -180,10 +182,28 @@ def _row(
 ) -> dict[str, Any]:
     plan = Plan(*(table[s, :number] for table in experiment.plan))
     clients = plan.ids < experiment.clients  # a seat for the server's data sends nothing
+    spent = Spent(
+        int(clients.sum()) * size.down,
+        int((clients & plan.arrived).sum()) * size.up,
+        int(plan.steps[clients].sum()) * solves(experiment),
+    )
+    return row(scores, s, number, experiment.config.run.seed + s, spent, seconds)
+
+
+class Spent(NamedTuple):
+    """What the rounds so far have cost."""
+
+    bytes_down: int
+    bytes_up: int
+    local_steps: int
+
+
+def row(scores: Scores, s: int, number: int, seed: int, spent: Spent, seconds: dict[str, float]) -> dict[str, Any]:
+    """One line of metrics.jsonl."""
     f1, f2 = float(scores.f1[s]), _mean(scores.f2[s])
     return {
         "round": number,
-        "seed": experiment.config.run.seed + s,
+        "seed": seed,
         "f1": _number(f1),
         "f2": _number(f2),
         "f": _number(f1 + f2),
@@ -191,14 +211,12 @@ def _row(
         "global_accuracy": _number(scores.global_accuracy[s]),
         "personal_accuracy": spread(scores.personal_accuracy[s]),
         "global_on_clients": spread(scores.global_on_client[s]),
-        "bytes_down": int(clients.sum()) * size.down,
-        "bytes_up": int((clients & plan.arrived).sum()) * size.up,
-        "local_steps": int(plan.steps[clients].sum()) * _solves(experiment),
+        **spent._asdict(),
         "seconds": {key: round(value, 4) for key, value in seconds.items()},
     }
 
 
-def _solves(experiment: Experiment) -> int:
+def solves(experiment: Experiment) -> int:
     """Local solves per client and round: two per direction for zo_hfl, one for the others, none for the server alone."""
     name = experiment.method.name
     if name == "zo_hfl":
@@ -206,7 +224,8 @@ def _solves(experiment: Experiment) -> int:
     return 0 if name == "server_only" else 1
 
 
-def _finish(experiment: Experiment, store: Store, state: State, scores: Scores) -> None:
+def finish(experiment: Experiment, store: Store, state: State, scores: Scores) -> None:
+    """The files of a run that is over."""
     x = experiment.method.global_model(state.server)
     if x is not None:
         store.write_arrays("model.safetensors", x, model=experiment.config.model.name, seeds=experiment.config.run.seeds)

@@ -10,13 +10,10 @@ diverged.json        why there is no end, where there is none        labels.json
 from __future__ import annotations
 
 import datetime
-import errno
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,6 +26,7 @@ from jaxtyping import PyTree
 
 from ..engines import codec
 from ..errors import NOTHING, FedtierError, require
+from ..files import make_folder, told, write_whole
 from .config import Config
 
 FORMAT = "fedtier-1"
@@ -85,7 +83,7 @@ class Store:
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         path = self.folder / "metrics.jsonl"
-        with _told(path), open(path, "a", encoding="utf-8") as file:
+        with told(path), open(path, "a", encoding="utf-8") as file:
             file.write("".join(json.dumps(row) + "\n" for row in rows))
             file.flush()
             os.fsync(file.fileno())
@@ -112,45 +110,8 @@ class Store:
     def log(self, line: str) -> None:
         stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         path = self.folder / "run.log"
-        with _told(path), open(path, "a", encoding="utf-8") as file:
+        with told(path), open(path, "a", encoding="utf-8") as file:
             file.write(f"{stamp} {line}\n")
-
-
-def make_folder(folder: Path) -> None:
-    with _told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-
-
-def write_whole(target: Path, data: bytes) -> None:
-    """The whole file or the old one: temporary file, fsync, rename, fsync of the folder."""
-    partial = target.with_name(f".{target.name}.part")
-    with _told(target):
-        try:
-            with open(partial, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
-            descriptor = os.open(target.parent, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError:
-            with suppress(OSError):  # it may never have been there
-                partial.unlink()
-            raise
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """What the system refuses, in words that say what to do about it."""
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-        hint = "what was written before is whole; free space, then `fedtier resume`" if full else "choose another folder"
-        raise FedtierError(str(path), NOTHING, f"cannot be written: {error.strerror}", hint) from None
 
 
 def _version(package: str) -> str | None:

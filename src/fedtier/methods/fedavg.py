@@ -75,9 +75,12 @@ def averaging(
     gradient = jax.grad(problem.f1)
 
     def local(client: tuple, shared: Shared, own: tuple, view: View, spec: Any, turn: Turn) -> tuple[tuple, Up]:
+        key = keys.at(turn.key, Tag.SOLVE)
+        if problem.solve is not None:
+            return client, Up(trees.sub(problem.solve(shared.x, shared.x, view, spec, turn.steps, key), shared.x))
         y = sgd(
             lambda y, rows: trees.add(gradient(y, rows), pull(y, shared.x)),
-            shared.x, view, turn.steps, keys.at(turn.key, Tag.SOLVE), lr=lr, batch=batch, scale=spec.step_scale,
+            shared.x, view, turn.steps, key, lr=lr, batch=batch, scale=spec.step_scale,
         )  # fmt: skip
         return client, Up(trees.sub(y, shared.x))
 

@@ -59,6 +59,8 @@ def lower_level(problem: Bilevel, *, client_lr: StepSize = 0.1, batch: int = 32)
         def project(y: PyTree) -> PyTree:
             return problem.Y.project(y, x, spec)
 
+        if problem.solve is not None:
+            return project(problem.solve(x, project(start), view, spec, steps, key))
         return sgd(
             lambda y, rows: gradient(x, y, rows, spec), project(start), view, steps, key,
             lr=lr, batch=batch, scale=spec.step_scale, project=project,

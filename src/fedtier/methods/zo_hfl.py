@@ -135,7 +135,7 @@ def zo_hfl(
         averaging=averaging, trust=trust,
     )  # fmt: skip
     solve = lower_level(problem, client_lr=client_lr, batch=batch)
-    alone = problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows))
+    alone = problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows), solve=None)
     tune = None if fine_tune == 0 else lower_level(alone, client_lr=as_schedule("fine_tune", fine_tune, inverse), batch=batch)
     warm, latest, K = start == "warm", cohort == "latest", chosen.directions
 

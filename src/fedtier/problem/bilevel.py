@@ -40,12 +40,15 @@ class Rows(NamedTuple):
 
 
 class Bilevel(NamedTuple):
-    """What is solved. Methods call these four and nothing else."""
+    """What is solved. Methods call these and nothing else."""
 
     f1: Callable[..., Any]  # f1(x, batch) -> scalar: the server's loss; the baselines use it on client data
     f2: Callable[..., Any]  # f2(x, y, spec) -> scalar: the coupling
     h: Callable[..., Any]  # h(x, y, batch, spec) -> scalar: the client's loss, strongly convex in y for the theory
     Y: ConstraintSet = everywhere()  # Y.project(y, x, spec), Y.contains(y, x, spec)
+    solve: Callable[..., Any] | None = (
+        None  # a client's own solver (x, start, view, spec, steps, key) -> y; none = projected SGD
+    )
 
 
 def cross_entropy(model: Model) -> Callable[[PyTree, Rows], Float[Array, ""]]:

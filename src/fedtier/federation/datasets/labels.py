@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,16 @@ def encode(name: str, values: Any, rows: int, least: int = 1) -> tuple[np.ndarra
     rule = f"must have at least {least} different values, all rows have the same one"
     require(len(distinct) >= least, name, str(distinct[0]), rule)
     return codes.reshape(-1).astype(np.int32), tuple(str(value) for value in distinct.tolist())
+
+
+def known(name: str, values: Any, rows: int, names: Sequence[str]) -> np.ndarray:
+    """codes [N] int32 by names that are given: those of a server, to which a site's labels must belong."""
+    distinct, codes = np.unique(_ordered(name, np.asarray(values)), return_inverse=True)
+    require(len(codes.reshape(-1)) == rows, name, f"{codes.size} values", f"must have one value per row, not {rows} rows")
+    place = {text: code for code, text in enumerate(names)}
+    for value in distinct.tolist():
+        require(str(value) in place, name, str(value), "is no label of this federation", f"known: {', '.join(names)}")
+    return np.asarray([place[str(value)] for value in distinct.tolist()], np.int32)[codes.reshape(-1)]
 
 
 def _ordered(name: str, values: np.ndarray) -> np.ndarray:

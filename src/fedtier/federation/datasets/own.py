@@ -32,22 +32,32 @@ def from_file(
     shift and scale standardise it (see `standardisation`; `dataset._replace(shift=0, scale=1)` undoes that).
     """
     path = _path(file, folder)
-    reader = None if path.is_dir() else READERS.get(path.suffix.lower())
-    if image_size is not None and not path.is_dir():
-        raise FedtierError("data.image_size", image_size, f"is for a folder of images, but {path} is a file", "leave it out")
     if path.is_dir():
         inputs, labels, names = image_folder.read(path, image_size)
         owners, columns = None, ()
-    elif reader is not None:
-        inputs, labels, owners, columns = reader(path, label, owner)
-        inputs = as_inputs(_named(path, "inputs"), inputs, columns)
-        labels, names = encode(_named(path, "labels"), labels, len(inputs), least=2)
     else:
-        known = f"must end in {', '.join(READERS)} or be a folder of images"
-        raise FedtierError("data.file", str(path), known, SAVEZ)
+        inputs, labels, owners, columns = read(path, label, owner, image_size)
+        labels, names = encode(_named(path, "labels"), labels, len(inputs), least=2)
     codes, owner_names = (None, ()) if owners is None else encode(_named(path, "owners"), owners, len(inputs))
     shift, scale = standardisation(inputs)
     return Dataset(path.stem, inputs, labels, names, codes, owner_names, shift, scale, columns=columns)
+
+
+def read(
+    path: Path, label: str = "label", owner: str | None = None, image_size: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...]]:
+    """(inputs, labels as they are written, owners, names of the columns) of a file or a folder of images."""
+    if path.is_dir():
+        inputs, labels, names = image_folder.read(path, image_size)
+        return inputs, np.asarray(names)[labels], None, ()
+    if image_size is not None:
+        raise FedtierError("data.image_size", image_size, f"is for a folder of images, but {path} is a file", "leave it out")
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        known = f"must end in {', '.join(READERS)} or be a folder of images"
+        raise FedtierError("data.file", str(path), known, SAVEZ)
+    inputs, labels, owners, columns = reader(path, label, owner)
+    return as_inputs(_named(path, "inputs"), inputs, columns), labels, owners, columns
 
 
 def _path(file: str | Path | None, folder: str | Path | None) -> Path:

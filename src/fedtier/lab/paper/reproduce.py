@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from ...errors import choice, require
+from ...files import make_folder, write_whole
 from .. import cells, census, compare, gather, grid, plots
 from .. import config as configuration
 from ..gather import Curve
 from ..progress import Progress
 from ..report import Part, census_table
-from ..store import make_folder, write_whole
 from . import figures, implicit, table
 from .orderings import orderings, published, summary
 

@@ -1,0 +1,96 @@
+# pyright: reportMissingImports=false
+"""What FLARE's server says and does for an administrator: who is connected, which job runs where, submit, abort."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from pathlib import Path
+from typing import Any
+
+from ...errors import FedtierError
+from .workspace import Kit, open_admin
+
+ENDED = "FINISHED"  # how the statuses of a job that is over begin
+NO_JOBS = "no_jobs"
+
+
+class NoAnswer(Exception):
+    """The server is not there, or did not answer; ask again later."""
+
+
+class Admin:
+    """One session, made anew after every failure: FLARE's does not survive its server."""
+
+    def __init__(self, kit: Kit, folder: Path) -> None:
+        self.kit, self.folder = kit, open_admin(kit, folder)
+        self.session: Any = None
+
+    def sites(self) -> dict[str, float]:
+        """The connected sites, and when each was last heard (seconds since the epoch)."""
+        return {client.name: client.last_connect_time for client in self._call("get_system_info").client_info}
+
+    def jobs(self) -> list[str]:
+        """The jobs that really run at the server."""
+        return [job.job_id for job in self._call("get_system_info").job_info]
+
+    def status(self, job: str) -> str:
+        return self._call("get_job_meta", job)["status"]
+
+    def has_job(self, job: str) -> dict[str, bool]:
+        """For each site that answers, whether it runs the job."""
+        answers: dict[str, bool] = {}
+        for row in self._call("get_client_job_status") or []:
+            if "job_id" in row or row.get("status") == NO_JOBS:  # else it did not answer, or with an error
+                site = row["client_name"]
+                answers[site] = answers.get(site, False) or row.get("job_id") == job
+        return answers
+
+    def submit(self, job: Path) -> str:
+        return self._call("submit_job", str(job))
+
+    def abort(self, job: str) -> None:
+        self._call("abort_job", job)
+
+    def progress(self, job: str, topic: str) -> dict[str, Any]:
+        """What the running job says of itself; nothing while it is starting or ending."""
+        if self.session is None:
+            self.session = self._connect()
+        try:
+            with _quiet():
+                return self.session.do_app_command(job, topic, {}) or {}
+        except Exception:  # FLARE raises many kinds; a lost session shows at the next call of another kind
+            return {}
+
+    def close(self) -> None:
+        if self.session is not None:
+            with contextlib.suppress(Exception), _quiet():
+                self.session.close()
+        self.session = None
+
+    def _call(self, name: str, *args: Any) -> Any:
+        try:
+            if self.session is None:
+                self.session = self._connect()
+            with _quiet():
+                return getattr(self.session, name)(*args)
+        except FedtierError:
+            raise
+        except Exception as error:  # FLARE raises many kinds; whatever it is, the session is not to be trusted
+            self.close()
+            raise NoAnswer(f"{type(error).__name__}: {error}") from None
+
+    def _connect(self) -> Any:
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        with _quiet():
+            return new_secure_session(self.kit.user, str(self.folder), timeout=5.0, auto_login_max_tries=1)
+
+
+@contextlib.contextmanager
+def _quiet() -> Any:
+    """FLARE prints and logs while it tries; stdout is for data, and failures are told by exceptions."""
+    logging.getLogger().setLevel(logging.CRITICAL)
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield

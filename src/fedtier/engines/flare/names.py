@@ -1,0 +1,7 @@
+"""Words that both ends of the wire and the supervisors use; no import of FLARE, so that anything may import them."""
+
+TOPIC = "fedtier"  # of a request to a site
+PROGRESS = "fedtier_progress"  # of an administrator's question to the running job
+LETTER = "letter"  # the one value of a request and of its answer
+PLAY = "FEDTIER_PLAY"  # environment of the server's job: package.module:function, called with an `ask`
+SOLVER = "FEDTIER_SOLVER"  # environment of a site's job: the command of the process that answers letters, as JSON

@@ -1,0 +1,51 @@
+"""`fedtier status`: who is connected, which job runs, and how far it is, as FLARE's server tells an administrator."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ...errors import FedtierError
+from .admin import Admin, NoAnswer
+from .names import PROGRESS
+from .workspace import Kit, certificate_ends
+
+
+def status(kit: Kit) -> dict[str, Any]:
+    """One object for people and machines; refuses when the server does not answer."""
+    with tempfile.TemporaryDirectory(prefix="fedtier-") as space:
+        admin = Admin(kit, Path(space) / "admin")
+        try:
+            return _ask(kit, admin)
+        except NoAnswer as error:
+            rule = f"does not answer: {error}"
+            raise FedtierError("server", f"{kit.server}:{kit.port}", rule, "is `fedtier serve` running there?") from None
+        finally:
+            admin.close()
+
+
+def _ask(kit: Kit, admin: Admin) -> dict[str, Any]:
+    heard, jobs, now = admin.sites(), admin.jobs(), time.time()
+    job = jobs[0] if jobs else None
+    having = admin.has_job(job) if job else {}
+    progress = admin.progress(job, PROGRESS) if job else {}
+    return {
+        "server": f"{kit.server}:{kit.port}",
+        "job": job,
+        "status": admin.status(job) if job else None,
+        "round": progress.get("round"),
+        "rounds": progress.get("rounds"),
+        "sites": [
+            {
+                "site": site,
+                "connected": site in heard,
+                "heard": round(max(0.0, now - heard[site]), 1) if site in heard else None,
+                "job": having.get(site, False),
+                "silent": site in progress.get("silent", []),
+            }
+            for site in kit.sites
+        ],
+        "certificate": f"{certificate_ends(kit):%Y-%m-%d}",
+    }

@@ -1,0 +1,158 @@
+# pyright: reportMissingModuleSource=false
+"""A FLARE process and all that descend from it: started, watched, and ended together.
+
+FLARE puts each job into a session of its own, where no process group reaches it; what was started here is known by a
+mark in its environment, so that even what a killed supervisor left behind is found and ended before anything starts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import FedtierError
+from .workspace import Kit, open_workspace
+
+MARK = "FEDTIER_WORKSPACE"
+GRACE = 3.0  # seconds between asking to end and ending
+CALM = 60.0  # a process that lived so long did not fail to start
+SLOWEST = 30.0  # seconds between two attempts, at most
+
+Say = Callable[[str], None]
+
+
+def tell(line: str) -> None:
+    """A line of a long-lived command, with the time of day."""
+    print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=sys.stderr, flush=True)
+
+
+class Command(NamedTuple):
+    module: str
+    config: str
+    words: tuple[str, ...]
+
+
+def command_of(kit: Kit) -> Command:
+    if kit.kind == "server":
+        return Command("nvflare.private.fed.app.server.server_train", "fed_server.json", ())
+    return Command("nvflare.private.fed.app.client.client_train", "fed_client.json", (f"uid={kit.party}",))
+
+
+class Party:
+    """FLARE's server or client, in `folder`, with `environment` for its jobs."""
+
+    def __init__(self, kit: Kit, folder: Path, environment: Mapping[str, str], say: Say) -> None:
+        self.kit, self.folder, self.say = kit, folder.resolve(), say
+        self.environment = dict(os.environ) | dict(environment) | {MARK: str(self.folder)}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.started, self.tries = 0.0, 0
+
+    def keep(self) -> bool:
+        """Starts the process if it is not running, later and later if it keeps dying; whether it was started now."""
+        if self.process is not None and self.process.poll() is None:
+            return False
+        lived = time.monotonic() - self.started
+        if self.process is not None:
+            self.tries = 0 if lived > CALM else self.tries + 1
+            if lived < min(SLOWEST, 2.0**self.tries - 1):
+                return False
+            self.say(f"FLARE ended with status {self.process.returncode}; starting it again (see {self.log})")
+        self._start()
+        return True
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "console.log"
+
+    def connected(self) -> bool:
+        """Whether the process holds a connection to the server's port."""
+        import psutil
+
+        if self.process is None or self.process.poll() is not None:
+            return False
+        with suppress(_gone()):
+            links = psutil.Process(self.process.pid).net_connections(kind="tcp")
+            return any(link.status == psutil.CONN_ESTABLISHED and link.raddr.port == self.kit.port for link in links)
+        return False
+
+    def _start(self) -> None:
+        self.end()
+        workspace = open_workspace(self.kit, self.folder)
+        module, config, words = command_of(self.kit)
+        rest = ["secure_train=true", "org=fedtier", "config_folder=config", *words]
+        line = [sys.executable, "-u", "-m", module, "-m", str(workspace), "-s", config, "--set", *rest]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                line, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self.started = time.monotonic()
+
+    def end(self) -> None:
+        """Ends the process and everything that carries its mark."""
+        ours = list(self.descendants())
+        for process in ours:
+            with suppress(_gone()):
+                process.terminate()
+        ends = time.monotonic() + GRACE
+        while time.monotonic() < ends and any(process.is_running() and process.status() != "zombie" for process in ours):
+            time.sleep(0.05)
+            if self.process is not None:
+                self.process.poll()
+        for process in self.descendants():
+            with suppress(_gone()):
+                process.kill()
+        if self.process is not None:
+            self.process.wait()
+
+    def descendants(self) -> Iterator[Any]:
+        import psutil
+
+        for process in psutil.process_iter():
+            with suppress(_gone()):
+                if process.pid != os.getpid() and process.environ().get(MARK) == str(self.folder):
+                    yield process
+
+
+def _gone() -> type[Exception]:
+    import psutil
+
+    return psutil.Error
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One supervisor per folder: the second is refused; a dead one holds nothing."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "supervisor.lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            rule = f"is in use by process {file.read().strip() or '?'}"
+            raise FedtierError(str(folder), None, rule, "stop it first, or give another folder") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """SIGINT and SIGTERM ask to stop; the loop looks, ends its children and returns."""
+    caught: list[int] = []
+    before = {number: signal.signal(number, lambda n, f: caught.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(caught)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

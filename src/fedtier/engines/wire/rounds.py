@@ -1,0 +1,34 @@
+"""The two ends of a round as compiled programs: what goes down, and what becomes of what came back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
+
+from ... import keys
+from ...methods.method import Round
+from ..engine import turn_of
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def open_round(
+    method: Any, m: int, server: PyTree, number: Any, ids: Any, planned: Any, steps: Any, view: Any, key: Any
+) -> tuple:
+    """What goes down: the shared message, and for each seat its own and its key."""
+    turns = jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
+    round = Round(number, ids, planned, m, view, keys.at(key, number, 0))
+    return method.broadcast(server, round), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def close_round(
+    method: Any, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
+    number: Any, ids: Any, arrived: Any, view: Any, key: Any,
+) -> tuple[PyTree, PyTree]:  # fmt: skip
+    return method.aggregate(server, owns, ups, specs, Round(number, ids, arrived, m, view, keys.at(key, number, 0)))
+
+
+turn_key = jax.jit(lambda number, client, key: turn_of(number, client, 0, key).key)

@@ -1,0 +1,92 @@
+"""Bytes on the socket against the report's columns, and seconds a round against the same run without a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedtier.engines.flare.frames import on_the_wire
+from fedtier.engines.wire import loopback
+from fedtier.lab import config as configuration
+from fedtier.lab.progress import Progress
+from fedtier.lab.wire import open_site, play
+
+from .federation import Federation, federation
+from .relay import Relay
+
+pytestmark = [pytest.mark.flare, pytest.mark.slow]
+
+SOFTMAX_784 = {"name": "synthetic", "clients": 3, "features": 784, "classes": 10, "rows": 40, "alpha": 100.0}
+DEMO = Path(configuration.__file__).with_name("demo.toml")
+
+
+def last_row(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+
+
+def through(made: Federation, relay: Relay) -> None:
+    """Sites dial the relay instead of the server."""
+    for site in made.sites:
+        path = made.root / "kits" / site / "startup/fed_client.json"
+        path.write_text(path.read_text().replace(str(made.port), str(relay.port)))
+
+
+@pytest.mark.parametrize(
+    "method", [{"name": "fedavg"}, {"name": "zo_hfl", "uplink": "values", "estimator": "sphere"}], ids=lambda m: m["name"]
+)
+def test_the_bytes_of_a_round_are_those_predicted(tmp_path: Path, method: dict[str, Any], capsys: Any) -> None:
+    """The difference of a long and a short run: greetings, evaluations and the end are in both."""
+    tables = {
+        "data": SOFTMAX_784,
+        "run": {"rounds": 10, "participation": 1.0, "tau": 1.0, "eval_every": 1000},
+        "method": method,
+    }
+    with federation(tmp_path, tables) as made:
+        relay = Relay(made.port)
+        through(made, relay)
+        for site in made.sites:
+            made.join(site)
+        seen, told = [], []
+        for rounds in (10, 110):
+            before = np.asarray([relay.down, relay.up])
+            folder = made.play(made.configure(f"{rounds}", {"method": method, "run": {"rounds": rounds}}), f"runs/{rounds}")
+            seen.append(np.asarray([relay.down, relay.up]) - before)
+            row = last_row(folder)
+            told.append(np.asarray([row["bytes_down"], row["bytes_up"]]))
+        relay.close()
+    measured, letters = seen[1] - seen[0], told[1] - told[0]
+    predicted = np.asarray(on_the_wire(*letters.tolist(), exchanges=3 * 100))
+    with capsys.disabled():
+        print(f"\n{method['name']}, bytes [down, up] per exchange: letters {letters / 300},", end=" ")
+        print(f"predicted with frames {predicted / 300}, measured {measured / 300}")
+    assert letters[0] >= 300 * 4 * 7840
+    np.testing.assert_allclose(measured, predicted, rtol=0.05)
+
+
+def test_the_demo_costs_at_most_a_tenth_of_a_second_a_round(tmp_path: Path, capsys: Any) -> None:
+    """500 rounds of the demo's ZO-HFL, three sites; the same run with the sites in one process is what computing costs."""
+    demo = configuration.read_toml(DEMO)
+    method = {key: value for key, value in demo["methods"][0].items() if key != "label"}
+    run = {"rounds": 500, "participation": 1.0, "tau": demo["run"]["tau"], "eval_every": 500}
+    tables = {"data": demo["data"] | {"clients": 3}, "run": run, "method": method}
+    with federation(tmp_path, tables) as made:
+        for site in made.sites:
+            made.join(site)
+        wired = made.play(made.configure("demo", {"method": method}), "runs/demo")
+    sites = {site: open_site(made.root / "data" / f"{site}.toml", tmp_path / "alone" / site) for site in made.sites}
+    ask = loopback({name: site.answer for name, site in sites.items()})
+    play(tmp_path / "data/run-demo.toml", tmp_path / "alone/run", ask, progress=Progress(quiet=True))
+    seconds = [_seconds_a_round(folder) for folder in (wired, tmp_path / "alone/run")]
+    with capsys.disabled():
+        print(f"\nseconds a round: {seconds[0]:.4f} over FLARE, {seconds[1]:.4f} in one process")
+    assert last_row(wired)["round"] == 500
+    assert seconds[0] - seconds[1] <= 0.1
+
+
+def _seconds_a_round(folder: Path) -> float:
+    first, *_, last = (json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines())
+    return (last["seconds"]["run"] - first["seconds"]["run"]) / (last["round"] - first["round"])

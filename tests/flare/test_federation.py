@@ -1,0 +1,98 @@
+"""Three sites and a server over mutual TLS on loopback: the same models as a simulation, for the bytes it predicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+
+from fedtier.lab import config as configuration
+from fedtier.lab.compare import cell_name
+from fedtier.lab.progress import Progress
+from fedtier.lab.run import run as simulate
+
+from .federation import Federation, federation, model, until
+
+pytestmark = pytest.mark.flare
+
+TABLES: dict[str, Any] = {
+    "data": {"name": "digits", "clients": 3, "alpha": 0.5},
+    "run": {"rounds": 8, "participation": 0.67, "tau": [3.0, 5.0, 9.0], "stragglers": 0.25, "dropouts": 0.25, "eval_every": 4},
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "zo_hfl": {"name": "zo_hfl", "server_lr": 0.5, "penalty": 2.0},
+    "fedavg": {"name": "fedavg"},
+    "scaffold": {"name": "scaffold"},
+}
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    with federation(tmp_path_factory.mktemp("trial"), TABLES) as made:
+        for site in made.sites:
+            made.join(site)
+        yield made
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_wire_gives_the_models_of_the_simulation(trial: Federation, name: str, tmp_path: Path) -> None:
+    wired = trial.play(trial.configure(name, {"method": METHODS[name]}), place(name))
+    simulated = simulate(
+        configuration.check(TABLES | {"method": METHODS[name]}), tmp_path / "sim", progress=Progress(quiet=True)
+    )
+    found, wanted = model(wired), model(simulated.folder)
+    assert np.linalg.norm(found - wanted) <= 1e-6 * np.linalg.norm(wanted)
+    rows = [json.loads(line) for line in (wired / "metrics.jsonl").read_text().splitlines()]
+    for row, other in zip(
+        rows, [json.loads(line) for line in (tmp_path / "sim/metrics.jsonl").read_text().splitlines()], strict=True
+    ):
+        assert {key: row[key] for key in ("round", "local_steps")} == {key: other[key] for key in ("round", "local_steps")}
+        assert row["global_accuracy"] == pytest.approx(other["global_accuracy"], abs=1e-6)
+        assert row["personal_accuracy"]["mean"] == pytest.approx(other["personal_accuracy"]["mean"], abs=1e-6)
+
+
+def place(name: str) -> str:
+    """Where `serve` puts a run, and `compare` looks for it."""
+    return f"runs/wire/{cell_name(configuration.check(TABLES | {'method': METHODS[name]}))}"
+
+
+def test_report_and_compare_read_runs_between_sites(trial: Federation) -> None:
+    """No cell is run: all are found in the store of wired runs."""
+    (trial.root / "compare.toml").write_text(tomli_w.dumps(TABLES | {"methods": list(METHODS.values())}))
+    before = sorted(path.name for path in (trial.root / "runs/wire").iterdir())
+    compared = json.loads(trial.call("compare", "compare.toml", "--store", "runs/wire", "--json"))
+    assert sorted(path.name for path in (trial.root / "runs/wire").iterdir()) == before
+    assert len(before) == len(METHODS) and "fedavg" in json.dumps(compared)
+    trial.call("report", "runs/wire", "--out", "report.html")
+    assert all(name in (trial.root / "report.html").read_text() for name in METHODS)
+
+
+def test_a_finished_run_is_not_run_again(trial: Federation) -> None:
+    before = (trial.root / place("fedavg") / "model.safetensors").stat().st_mtime_ns
+    trial.play(trial.root / "data/run-fedavg.toml", place("fedavg"))
+    assert (trial.root / place("fedavg") / "model.safetensors").stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+def test_status_tells_who_is_there_and_how_far_the_run_is(trial: Federation) -> None:
+    run = trial.configure("long", {"method": METHODS["fedavg"], "run": {"rounds": 100_000, "eval_every": 100_000, "tau": 1.0}})
+    trial.serve(run, "runs/long")
+
+    def told() -> dict[str, Any] | None:
+        try:
+            found = json.loads(trial.call("status", "kits/admin", "--json"))
+        except AssertionError:  # no server yet
+            return None
+        return found if (found["round"] or 0) > 0 else None
+
+    found = until(told, "a round in the status")
+    assert found["status"] == "RUNNING" and found["rounds"] == 100_000
+    assert [site["site"] for site in found["sites"] if site["connected"] and site["job"]] == trial.sites
+    trial.processes["server"].terminate()
+    assert trial.processes["server"].wait(60) == 130
+    assert "the same command goes on from there" in trial.said("server")

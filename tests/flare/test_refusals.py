@@ -1,0 +1,164 @@
+"""Who is not let in: strangers, the nameless, those under another's name; and what is not run: code that came by wire."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedtier.engines.flare.admin import Admin, NoAnswer
+from fedtier.engines.flare.authority import check, provision
+from fedtier.engines.flare.job import write_job
+from fedtier.engines.flare.supervise import Party
+from fedtier.engines.flare.workspace import Kit, read_kit
+
+from .federation import free_port, until
+
+pytestmark = pytest.mark.flare
+
+SITES = ["north", "south", "west"]
+
+
+class House:
+    """A FLARE server without a run, and parties that knock at it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.port = root, free_port()
+        self.kits = self.provision("own")
+        self.parties: list[Party] = []
+        self.server = self.start(read_kit(self.kits / "server", "server"), "server")
+        self.admin = Admin(read_kit(self.kits / "server", "server"), root / "admin")
+
+    def provision(self, folder: str) -> Path:
+        table = {"name": "house", "server": "localhost", "port": self.port, "sites": SITES}
+        return provision(check(table), self.root / folder).folder
+
+    def start(self, kit: Kit, space: str) -> Party:
+        party = Party(kit, self.root / space, {}, lambda line: None)
+        party.keep()
+        self.parties.append(party)
+        return party
+
+    def inside(self) -> set[str]:
+        try:
+            return set(self.admin.sites())
+        except NoAnswer:
+            return set()
+
+    def close(self) -> None:
+        self.admin.close()
+        for party in self.parties:
+            party.end()
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    made = House(tmp_path_factory.mktemp("house"))
+    try:
+        made.start(read_kit(made.kits / "north", "site"), "north")
+        until(lambda: made.inside() == {"north"}, "the rightful site")
+        yield made
+    finally:
+        made.close()
+
+
+def console(party: Party) -> str:
+    return party.log.read_text(errors="replace")
+
+
+def test_a_site_of_a_foreign_authority_is_refused(house: House) -> None:
+    stranger = house.start(read_kit(house.provision("foreign") / "south", "site"), "stranger")
+    until(lambda: "certificate verify failed" in console(stranger), "a refusal at the stranger's")
+    time.sleep(2)
+    assert house.inside() == {"north"}
+    stranger.end()
+
+
+def test_a_site_under_the_name_of_another_is_refused(house: House) -> None:
+    thief = house.start(read_kit(house.kits / "south", "site")._replace(party="west"), "thief")
+    until(lambda: "authenticated as 'south' but claimed endpoint 'west'" in console(house.server), "a refusal at the server's")
+    time.sleep(3)
+    assert house.inside() == {"north"}
+    thief.end()
+
+
+def test_a_server_that_is_another_party_is_refused_by_the_sites(house: House, tmp_path: Path) -> None:
+    """A site with a good certificate of the same authority poses as the server, on another port."""
+    port = free_port()
+    for party in ("server", "west"):
+        shutil.copytree(house.kits / party, tmp_path / party)
+        for file in (tmp_path / party / "startup").glob("fed_*.json"):
+            file.write_text(file.read_text().replace(str(house.port), str(port)))
+    for ending in ("crt", "key"):
+        shutil.copy(house.kits / f"south/startup/client.{ending}", tmp_path / f"server/startup/server.{ending}")
+    house.start(read_kit(tmp_path / "server", "server"), "impostor")
+    victim = house.start(read_kit(tmp_path / "west", "site"), "victim")
+    until(lambda: "authenticated as 'south' but claimed endpoint 'server'" in console(victim), "a refusal at the victim's", 60)
+    assert "Successfully registered" not in console(victim)
+
+
+def test_without_a_certificate_the_connection_is_refused(house: House) -> None:
+    """Both clients trust the server's certificate; one of them shows its own."""
+    bare = ssl.create_default_context(cafile=str(house.kits / "north/startup/rootCA.pem"))
+    assert refused(bare, house.port)
+    shown = ssl.create_default_context(cafile=str(house.kits / "north/startup/rootCA.pem"))
+    shown.load_cert_chain(house.kits / "north/startup/client.crt", house.kits / "north/startup/client.key")
+    assert not refused(shown, house.port)
+    foreign = ssl.create_default_context(cafile=str(house.kits / "north/startup/rootCA.pem"))
+    other = house.provision("other") / "north/startup"
+    foreign.load_cert_chain(other / "client.crt", other / "client.key")
+    assert refused(foreign, house.port)
+
+
+def refused(context: ssl.SSLContext, port: int) -> bool:
+    """In TLS 1.3 a client learns of its refusal when it first listens."""
+    with socket.create_connection(("localhost", port), timeout=20) as plain:
+        try:
+            with context.wrap_socket(plain, server_hostname="localhost") as link:
+                link.settimeout(5)
+                return not link.recv(1)
+        except TimeoutError:
+            return False  # the server waits for what the client has to say
+        except (ssl.SSLError, ConnectionError):
+            return True
+
+
+def ended(house: House, job: str) -> str:
+    def status() -> str | None:
+        try:
+            found = house.admin.status(job)
+        except NoAnswer:
+            return None
+        return found if found.startswith("FINISHED") else None
+
+    return until(status, "the job's end", 120)
+
+
+def test_a_job_that_carries_code_is_refused(house: House, tmp_path: Path) -> None:
+    trace = tmp_path / "was-here"
+    job = write_job(tmp_path / "job", "code", ("north",), 1, 1)
+    custom = job / "fedtier" / "custom"
+    custom.mkdir()
+    (custom / "sitecustomize.py").write_text(f"open({str(trace)!r}, 'w')\n")
+    assert ended(house, house.admin.submit(job)) == "FINISHED:FAILED_TO_RUN"
+    assert "BYOC not permitted" in console(house.server)
+    assert not trace.exists()
+
+
+def test_a_job_that_names_another_class_is_refused(house: House, tmp_path: Path) -> None:
+    """One of FLARE's own controllers: installed everywhere, on FLARE's default list, not on ours."""
+    job = write_job(tmp_path / "job", "class", ("north",), 1, 1)
+    config = job / "fedtier/config/config_fed_server.json"
+    content = json.loads(config.read_text())
+    content["workflows"][0] = {"id": "w", "path": "nvflare.app_common.workflows.global_model_eval.GlobalModelEval", "args": {}}
+    config.write_text(json.dumps(content))
+    assert ended(house, house.admin.submit(job)) != "FINISHED:COMPLETED"
+    logs = [path.read_text(errors="replace") for path in (house.root / "server").rglob("*.log*")] + [console(house.server)]
+    assert any("not in allow_list" in text for text in logs)
+    shutil.rmtree(job)

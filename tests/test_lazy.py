@@ -1,0 +1,34 @@
+"""Packages that look their names up late."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "module", ["fedtier.engines.wire.process", "fedtier.engines.flare.join", "fedtier.engines.flare.names"]
+)
+def test_what_only_carries_bytes_loads_no_jax(module: str) -> None:
+    program = f"import sys, {module}; print('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_sub_module_does_not_hide_the_function_of_its_name() -> None:
+    program = (
+        "import fedtier.engines.compiled, fedtier.engines.wire.loopback\n"
+        "from fedtier.engines import compiled\n"
+        "from fedtier.engines.wire import loopback\n"
+        "print(compiled.__module__, loopback.__module__)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said == "fedtier.engines.compiled fedtier.engines.wire.loopback\n"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    import fedtier.engines
+
+    with pytest.raises(AttributeError, match=r"module 'fedtier.engines' has no attribute 'compiles'"):
+        _ = fedtier.engines.compiles  # pyright: ignore[reportAttributeAccessIssue]
