@@ -300,7 +300,8 @@ def theory(
     from .lab.theory.page import page
 
     positive("--epsilon", epsilon)
-    letter = () if file else ("method.estimator=sphere",)  # the theorems are about the paper's method
+    named = file is not None or any(setting.startswith("method.name") for setting in settings)
+    letter = () if named else ("method.estimator=sphere",)  # the theorems are about the paper's method
     found = page(assemble(configuration.read(file, (*letter, *settings))), epsilon)
     _print(words.page_object(found) if json else words.page_parts(found))
 

@@ -44,14 +44,17 @@ def whole_plan(tables: dict, store: Path = Path("cells")) -> files.Plan:
     return files.plan({k: v for k, v in tables.items() if k not in ("paper", "quick")}, store)
 
 
-def test_the_table_has_ten_rows_in_nine_settings_and_the_same_local_steps_for_all(tables):
+def test_the_table_has_eleven_rows_in_nine_settings_and_the_same_local_steps_for_all(tables):
     plan = whole_plan(tables)
-    assert len(plan.cells) == 90 and len({cell.folder for cell in plan.cells}) == 90
+    assert len(plan.cells) == 99 and len({cell.folder for cell in plan.cells}) == 99
     for cell in plan.cells:
         config = cell.config
         solves = {"zo_hfl": 2, "server_only": 0}.get(config.method.name, 1)
-        assert solves == 0 or solves * config.run.tau == 40
-        assert config.data.test_seed == 0 and config.run.seeds == 5 and config.run.rounds == 500 and config.data.clients == 10
+        rounds, steps = (100, 10) if config.data.name == "cifar10" else (500, 40)
+        assert solves == 0 or solves * config.run.tau == steps
+        assert (
+            config.data.test_seed == 0 and config.run.seeds == 5 and config.run.rounds == rounds and config.data.clients == 10
+        )
         assert config.model.name == ("cnn" if config.data.name == "cifar10" else "softmax")
         assert cell.setting == f"{config.data.name} ({config.data.alpha:g}, {100 * config.run.participation:g} %)"
         assert config.method.server_seat == ("server data" in cell.method)

@@ -22,7 +22,7 @@ SETTINGS = [
     "data.name=quadratic", "data.partition=natural", "data.clients=3", f"method.radius={RADIUS}", f"method.penalty={PENALTY}",
     f"method.proximity={MU}", f"method.smoothing={ETA}", f"method.batch={BATCH}", f"method.server_batch={SERVER_BATCH}",
     f'method.client_lr="inverse({C}, {OFFSET})"', f'method.server_lr="inverse_sqrt({SERVER})"', f"run.rounds={ROUNDS}",
-    f"run.tau={TAU}", "run.participation=0.67",
+    f"run.tau={TAU}", "run.participation=0.67", "method.estimator=sphere",
 ]  # fmt: skip
 
 
