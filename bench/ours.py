@@ -80,9 +80,11 @@ def same_rows(ours: Side, index: np.ndarray, ids: np.ndarray) -> bool:
 def main(chosen: list[str]) -> None:
     for name in chosen or list(WORKLOADS):
         work = workload(name)
-        if not (DATA / name / "rows.npz").exists():
+        mark = DATA / name / "workload.txt"
+        if not mark.exists() or mark.read_text() != repr(work):
             print(f"storing {name}", file=sys.stderr)
             write(work, datasets.load(work.data), DATA / name)
+            mark.write_text(repr(work))
 
 
 if __name__ == "__main__":

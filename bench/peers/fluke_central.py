@@ -22,7 +22,6 @@ torch.set_num_threads(1)
 torch.manual_seed(1)
 inputs, labels = tensors(stored)
 FlukeENV().set_device("cpu")
-FlukeENV().configure(None) if False else None
 
 
 class Draws(FastDataLoader):
