@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint slow data browser extras clean
+.PHONY: demo test lint slow data browser extras bench clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -18,8 +18,8 @@ test: .venv/.installed lint  ## everything that needs no data and no network
 	$(BIN)/python -m pytest
 
 lint: .venv/.installed
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
@@ -36,6 +36,10 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 extras: .venv/.installed  ## the trackers against their real packages
 	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow]"
 	$(BIN)/python -m pytest -m extras
+
+bench: .venv/.installed  ## fedtier beside its peers, about 25 minutes; RESUME=1 goes on with the last sitting
+	$(BIN)/python bench/run.py $(if $(RESUME),--resume)
+	$(BIN)/python bench/table.py
 
 clean:
 	rm -rf .venv build dist

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from stored import DATA
-from workloads import ZO_HFL, WORKLOADS, Workload, workload
+from workloads import WORKLOADS, ZO_HFL, Workload, workload
 
 from fedtier import federation, keys, methods
 from fedtier.federation import Federation, Plan, datasets
@@ -41,7 +41,9 @@ def side(work: Workload, dataset: Dataset) -> Side:
         participation=work.cohort / work.clients, tau=work.tau,
         steps=None if work.steps is None else np.full(work.rounds, work.steps),
     )  # fmt: skip
-    model = cnn(dataset.classes, dataset.shape) if work.model == "cnn" else softmax(int(np.prod(dataset.shape)), dataset.classes)
+    model = (
+        cnn(dataset.classes, dataset.shape) if work.model == "cnn" else softmax(int(np.prod(dataset.shape)), dataset.classes)
+    )
     return Side(clients, plan, model, _method(work, model), model.init(keys.root(work.seed)))
 
 

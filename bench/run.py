@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -21,21 +20,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from machine import BUILD, compile_all, description, reference
 from roster import OURS, PEERS, Peer, prepare, python
 from stored import DATA
 from watch import watched
 from workloads import WORKLOADS, Workload, refusal, workload
 
 HERE = Path(__file__).parent
-BUILD, RESULTS = HERE / ".build", HERE / ".results"
+RESULTS = HERE / ".results"
 LIMIT = 240  # seconds a repetition may take
-REFERENCE_STEPS = 3000
 
 
 def main() -> None:
     options = _options()
     chosen, peers = [workload(name) for name in options.workload], [_peer(name) for name in options.peers]
-    _compile()
+    compile_all()
     subprocess.run([sys.executable, str(HERE / "ours.py"), *options.workload], check=True, env=_environment(OURS))
     peers = _prepared(peers)
     RESULTS.mkdir(exist_ok=True)
@@ -44,7 +43,7 @@ def main() -> None:
     done = {(line["workload"], line["peer"], line["repeat"]) for line in lines if "peer" in line}
     failed = {(line["workload"], line["peer"]) for line in lines if line.get("error")}
     if not lines:
-        _append(file, {"machine": _machine(), "started": time.strftime("%Y-%m-%d %H:%M")})
+        _append(file, {"machine": description(), "started": time.strftime("%Y-%m-%d %H:%M")})
     before = reference()
     for work, peer, repeat in _order(chosen, peers, options.repeat):
         if (work.name, peer.name, repeat) in done or (work.name, peer.name) in failed:
@@ -102,26 +101,6 @@ def measures(work: Workload, told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def reference() -> float:
-    """Seconds of the fixed compiled workload on all cores."""
-    command = [str(BUILD / "reference"), str(len(os.sched_getaffinity(0))), str(REFERENCE_STEPS)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[0])
-
-
-def _compile() -> None:
-    BUILD.mkdir(exist_ok=True)
-    fast = ["-O3", "-march=native"]
-    jobs = [
-        [*fast, "-ffast-math", "-o", str(BUILD / "reference"), str(HERE / "reference.c")],
-        [*fast, "-shared", "-fPIC", "-o", str(BUILD / "c_loop.so"), str(HERE / "peers" / "c_loop.c")],
-    ]
-    for job in jobs:
-        try:
-            subprocess.run([os.environ.get("CC", "cc"), *job, "-lm", "-lpthread"], check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise SystemExit(f"the C compiler failed: {error}\n  hint: the benchmarks need cc, for example gcc") from None
-
-
 def _prepared(peers: list[Peer]) -> list[Peer]:
     """The peers whose environment is there or could be made."""
     able = []
@@ -141,17 +120,6 @@ def _environment(env: str) -> dict[str, str]:
         paths.append(str(HERE.parent / "src"))
     kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "OMP_NUM_THREADS", "XLA_FLAGS")}
     return kept | {"PYTHONPATH": os.pathsep.join(paths), "BENCH_BUILD": str(BUILD), "PYTHONWARNINGS": "ignore"}
-
-
-def _machine() -> dict[str, Any]:
-    names = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
-    compiler = subprocess.run([os.environ.get("CC", "cc"), "--version"], capture_output=True, text=True).stdout.splitlines()
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True).stdout
-    return {
-        "cpu": names[0] if names else platform.processor(), "cores": len(os.sched_getaffinity(0)),
-        "system": f"{platform.system()} {platform.release()}", "python": platform.python_version(),
-        "compiler": compiler[0] if compiler else "", "fedtier": commit.strip(),
-    }  # fmt: skip
 
 
 def _file(resume: bool) -> Path:

@@ -38,7 +38,9 @@ class Task(NamedTuple):
 
     def accuracy(self, predict: Callable[[np.ndarray], np.ndarray], block: int = 1000) -> float:
         """The share of test rows whose label `predict(inputs)` finds."""
-        found = [np.sum(predict(self.inputs[r]) == self.labels[r]) for r in np.array_split(self.test, len(self.test) // block + 1)]
+        found = [
+            np.sum(predict(self.inputs[r]) == self.labels[r]) for r in np.array_split(self.test, len(self.test) // block + 1)
+        ]
         return float(sum(found)) / len(self.test)
 
 

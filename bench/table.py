@@ -105,7 +105,7 @@ def _section(work: Workload, table: list[Row], failures: list[Failure]) -> str:
         notes.append(f"- ✗ accuracy further than {100 * work.band:g} points from fedtier's: not the same work, not counted.")
     if any(row.noisy for row in table):
         notes.append(f"- ~ in some repetition the reference strayed more than {100 * NOISY:g} % from the sitting's median.")
-    return "\n".join(head + body + ([""] + notes if notes else []))
+    return "\n".join(head + body + (["", *notes] if notes else []))
 
 
 def _line(work: Workload, row: Row) -> str:
@@ -129,7 +129,8 @@ def _machine(lines: list[dict[str, Any]]) -> str:
     spread = f"Reference: {min(times):.2f} to {max(times):.2f} s, median {statistics.median(times):.2f} s." if times else ""
     repeats = max((line["repeat"] + 1 for line in lines if "repeat" in line), default=0)
     words = "; ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-    return f"Sitting of {head['started']}, {repeats} repetitions. Machine: {machine}. {spread}\n\nVersions by environment: {words}."
+    sitting = f"Sitting of {head['started']}, {repeats} repetitions. Machine: {machine}. {spread}"
+    return f"{sitting}\n\nVersions by environment: {words}."
 
 
 def into_page(page: str, text: str) -> str:

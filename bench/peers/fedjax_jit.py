@@ -11,9 +11,7 @@ stored = task()
 work = stored.work
 inputs = stored.inputs.reshape(len(stored.inputs), -1)
 labels = stored.labels.astype(np.int32)
-clients = [
-    fedjax.ClientDataset({"x": inputs[rows], "y": labels[rows]}) for rows in map(stored.rows, range(work.clients))
-]
+clients = [fedjax.ClientDataset({"x": inputs[rows], "y": labels[rows]}) for rows in map(stored.rows, range(work.clients))]
 
 
 def loss(params, batch, rng):

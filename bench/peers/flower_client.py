@@ -2,7 +2,7 @@
 
 The message says which client is meant: any node may play any client, whose rows every actor has in memory."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
@@ -22,7 +22,7 @@ def workshop():
     return stored, tensors(stored), net(stored)
 
 
-@lru_cache(maxsize=None)
+@cache
 def rows_of(client: int) -> TensorDataset:
     stored, (inputs, labels), _ = workshop()
     rows = stored.rows(client)

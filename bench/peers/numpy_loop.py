@@ -37,18 +37,16 @@ def local(x, client, steps, shift=None):
     return y
 
 
-def fedavg(number):
-    global x
+def fedavg(x, number):
     ids = stored.ids[number]
     ys = np.stack([local(x, i, h) for i, h in zip(ids, stored.steps[number], strict=True)])
-    x = np.tensordot((weight[ids] / weight[ids].sum()).astype(np.float32), ys, 1)
+    return np.tensordot((weight[ids] / weight[ids].sum()).astype(np.float32), ys, 1)
 
 
 c, controls = np.zeros_like(x), np.zeros((work.clients if work.method == "scaffold" else 0, *x.shape), np.float32)
 
 
-def scaffold(number):
-    global x, c
+def scaffold(x, number):
     after, moved = np.zeros_like(x), np.zeros_like(c)
     for i, h in zip(stored.ids[number], stored.steps[number], strict=True):
         y = local(x, i, h, c - controls[i])
@@ -56,12 +54,12 @@ def scaffold(number):
         controls[i] += delta
         after += y / len(stored.ids[number])
         moved += delta
-    x, c = after, c + moved / work.clients
+    np.add(c, moved / work.clients, out=c)
+    return after
 
 
-def zo_hfl(number):
+def zo_hfl(x, number):
     """Algorithm 1 with coupled solves: both see the same minibatches."""
-    global x
     g = np.zeros_like(x)
     for i, h in zip(stored.ids[number], stored.steps[number], strict=True):
         v = rng.standard_normal(x.shape, dtype=np.float32)
@@ -75,12 +73,12 @@ def zo_hfl(number):
         f2 = 0.5 * ZO_HFL.penalty * weight[i] * np.sum((points - ys) ** 2, axis=(1, 2))
         g += np.float32(x.size / (2 * ZO_HFL.smoothing) * (f2[0] - f2[1])) * v
     own = gradient(x, stored.server[rng.integers(0, len(stored.server), ZO_HFL.server_batch)])
-    x = x - np.float32(ZO_HFL.server_lr / np.sqrt(number + 1)) * (own + g / len(stored.ids[number]))
+    return x - np.float32(ZO_HFL.server_lr / np.sqrt(number + 1)) * (own + g / len(stored.ids[number]))
 
 
 play = {"fedavg": fedavg, "scaffold": scaffold, "zo_hfl": zo_hfl}[work.method]
 for number in range(work.rounds):
-    play(number)
+    x = play(x, number)
     clock.lap(number + 1)
 
 finish(clock, stored.accuracy(lambda rows: np.argmax(rows.reshape(len(rows), -1) @ x.T, 1)), "numpy")

@@ -52,24 +52,21 @@ c = torch.zeros_like(x) if work.method == "scaffold" else None
 controls = torch.zeros(work.clients, *x.shape) if work.method == "scaffold" else None
 
 
-def fedavg(number):
-    global x
-    x = average(all_ids[number], solve(x, all_ids[number], work.steps))
+def fedavg(x, number):
+    return average(all_ids[number], solve(x, all_ids[number], work.steps))
 
 
-def scaffold(number):
-    global x, c
+def scaffold(x, number):
     ids = all_ids[number]
     y = solve(x, ids, work.steps, c - controls[ids])
     delta = (x - y) / (work.steps * work.lr) - c  # c_i+ - c_i, option II
     controls[ids] += delta
-    c = c + delta.sum(0) / work.clients
-    x = y.mean(0)
+    c.add_(delta.sum(0) / work.clients)
+    return y.mean(0)
 
 
-def zo_hfl(number):
+def zo_hfl(x, number):
     """Algorithm 1 with coupled solves, both of all clients in one product: [S, 2 C, n]."""
-    global x
     ids, steps, (classes, n) = all_ids[number], int(stored.steps[number].max()), x.shape
     cohort = len(ids)
     v = torch.randn(cohort, classes, n)
@@ -86,14 +83,15 @@ def zo_hfl(number):
     slope = x.numel() / (2 * ZO_HFL.smoothing) * (f2[0] - f2[1])
     rows = torch.from_numpy(stored.server)[torch.randint(len(stored.server), (1, ZO_HFL.server_batch))]
     step = ZO_HFL.server_lr / (number + 1) ** 0.5
-    x = x - step * (gradient(x[None], rows)[0] + torch.tensordot(slope, v, 1) / cohort)
+    return x - step * (gradient(x[None], rows)[0] + torch.tensordot(slope, v, 1) / cohort)
 
 
 def loss(parameters, rows, targets):
     return functional.cross_entropy(functional_call(model, parameters, (rows,)), targets)
 
 
-def fedavg_net(number):
+def fedavg_net(x, number):
+    """x lives in `model`."""
     ids = all_ids[number]
     ys = {name: p.expand(len(ids), *p.shape).clone() for name, p in model.named_parameters()}
     for rows in draws(ids, work.steps):
@@ -105,7 +103,7 @@ def fedavg_net(number):
 gradients = vmap(grad(loss))
 play = fedavg_net if work.model == "cnn" else {"fedavg": fedavg, "scaffold": scaffold, "zo_hfl": zo_hfl}[work.method]
 for number in range(work.rounds):
-    play(number)
+    x = play(x, number)
     clock.lap(number + 1)
 if work.model == "softmax":
     model[1].weight.copy_(x)
