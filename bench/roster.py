@@ -6,6 +6,7 @@ imports. `fedtier` stands for the environment this runs in.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import NamedTuple
 ENVS = Path(__file__).parent / ".envs"
 TORCH = "torch==2.13.0"
 OURS = "fedtier"
+ON_ALL_CORES = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(os.sched_getaffinity(0))}")
 
 
 class Peer(NamedTuple):
@@ -23,6 +25,7 @@ class Peer(NamedTuple):
     workloads: str  # those it can do, as shipped or as is natural in it
     title: str
     threads: int | None = None  # of the C loop and of NumPy's BLAS
+    launcher: tuple[str, ...] = ()  # between python and the script
 
 
 PEERS = {
@@ -37,7 +40,7 @@ PEERS = {
         Peer("fluke", "fluke_central", "fluke", "W1 W2 W3", "fluke"),
         Peer("torch-loop", "torch_loop", "torch", "W1 W2 W3 W5", "PyTorch, typical loop"),
         Peer("torch-objects", "torch_objects", "torch", "W1 W2", "PyTorch, clients as objects (PFLlib's style)"),
-        Peer("pfl", "pfl_research", "pfl", "W1 W2 W3", "pfl-research"),
+        Peer("pfl", "pfl_research", "pfl", "W1 W2", "pfl-research", launcher=ON_ALL_CORES),
         Peer("fedlab", "fedlab_serial", "fedlab", "W1 W2 W3", "FedLab"),
         Peer("flower", "flower_simulation", "flower", "W1 W2 W5", "Flower"),
     )

@@ -77,7 +77,7 @@ def play(work: Workload, peer: Peer) -> dict[str, Any]:
     if peer.threads:
         count = str(peer.threads)
         environment |= {"BENCH_THREADS": count, "OMP_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
-    command = [python(peer.env), str(HERE / "peers" / f"{peer.script}.py")]
+    command = [python(peer.env), *peer.launcher, str(HERE / "peers" / f"{peer.script}.py")]
     with (BUILD / "log.txt").open("w+") as log:
         environment["BENCH_START"] = repr(time.monotonic())
         status, peak = watched(command, environment, log, LIMIT)

@@ -47,7 +47,7 @@ _W1 = Workload(
 )  # fmt: skip
 _W2 = _W1._replace(
     name="W2", title="MNIST, softmax regression, FedAvg: 1,000 clients, cohort 100, 20 steps",
-    clients=1000, cohort=100, alpha=1.0, steps=20, rounds=10, warm=2,
+    clients=1000, cohort=100, alpha=1.0, steps=20, rounds=6, warm=1,
 )  # fmt: skip
 _W3 = _W1._replace(name="W3", title="MNIST, softmax regression, SCAFFOLD: 10 clients, cohort 5, 100 steps", method="scaffold")
 _W4 = _W1._replace(
@@ -56,7 +56,7 @@ _W4 = _W1._replace(
 )  # fmt: skip
 _W5 = _W1._replace(
     name="W5", title="CIFAR-10, small CNN, FedAvg: 100 clients, cohort 10, 10 steps",
-    data="cifar10", model="cnn", clients=100, cohort=10, alpha=1.0, steps=10, rounds=4, warm=1, lr=0.05, band=0.05,
+    data="cifar10", model="cnn", clients=100, cohort=10, alpha=1.0, steps=10, rounds=3, warm=1, lr=0.05, band=0.05,
 )  # fmt: skip
 
 WORKLOADS = {w.name: w for w in (_W1, _W2, _W3, _W4, _W5)}

@@ -1,7 +1,10 @@
 """Apple's pfl-research: FederatedAveraging or SCAFFOLD on its simulated backend, in-memory tensors as users' data.
 
 A user's data of a round are its minibatches, drawn with replacement and gathered at once, which is its fastest way: batches
-are then slices. Users' metrics are never asked for: evaluation_frequency is above the number of rounds."""
+are then slices. Users' metrics are never asked for: evaluation_frequency is above the number of rounds. It runs as one
+process per core, its distributed simulation (torch.distributed.run)."""
+
+import os
 
 import numpy as np
 import torch
@@ -26,7 +29,8 @@ stored = task()
 work = stored.work
 torch.set_num_threads(1)
 torch.manual_seed(1)
-rng = np.random.default_rng(1)
+rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+rng = np.random.default_rng([1, rank])
 inputs, labels = tensors(stored)
 
 
@@ -66,10 +70,17 @@ class Laps(TrainingProcessCallback):
         return False, Metrics()
 
 
+def planned():
+    """The stored cohorts as its sampler asks for them: of every `world` users drawn, a process takes the one of its rank."""
+    turns = len(range(rank, work.cohort, world))
+    for ids in stored.ids.tolist():
+        yield from (ids + ids[:world])[: turns * world]
+
+
 scaffold = work.method == "scaffold"
 classifier = Classifier()
 model = PyTorchModel(classifier, torch.optim.SGD, torch.optim.SGD(classifier.parameters(), lr=1.0))
-plan = iter(stored.ids.ravel().tolist())
+plan = planned()
 users = FederatedDataset(user, lambda: next(plan))
 backend = SimulatedBackend(users, None, postprocessors=[] if scaffold else [ByRows()])
 common = {"central_num_iterations": work.rounds, "evaluation_frequency": work.rounds + 1}
@@ -83,4 +94,5 @@ else:
     algorithm, params = FederatedAveraging(), NNAlgorithmParams(**common)
 train = NNTrainHyperParams(local_num_epochs=1, local_learning_rate=work.lr, local_batch_size=work.batch)
 algorithm.run(params, backend, model, train, callbacks=[Laps()], send_metrics_to_platform=False)
-finish(clock, accuracy(stored, classifier.net), "pfl", "torch")
+if rank == 0:
+    finish(clock, accuracy(stored, classifier.net), "pfl", "torch")

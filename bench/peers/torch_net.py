@@ -1,5 +1,9 @@
 """What the PyTorch contestants share: the model with the stored first weights, tensors, and the test."""
 
+import os
+import time
+from collections.abc import Callable
+
 import torch
 from stored import Task
 from torch import nn
@@ -30,3 +34,15 @@ def tensors(stored: Task) -> tuple[torch.Tensor, torch.Tensor]:
 def accuracy(stored: Task, model: nn.Module) -> float:
     model.eval()
     return stored.accuracy(lambda inputs: model(torch.from_numpy(inputs)).argmax(1).numpy())
+
+
+def use_fastest_threads(trial: Callable[[], object]) -> None:
+    """One thread or all of them, whichever finishes `trial` sooner: small products are better off with one."""
+    seconds = {}
+    for count in (1, len(os.sched_getaffinity(0))):
+        torch.set_num_threads(count)
+        trial()
+        start = time.perf_counter()
+        trial()
+        seconds[count] = time.perf_counter() - start
+    torch.set_num_threads(min(seconds, key=seconds.__getitem__))
