@@ -52,7 +52,7 @@ _W2 = _W1._replace(
 _W3 = _W1._replace(name="W3", title="MNIST, softmax regression, SCAFFOLD: 10 clients, cohort 5, 100 steps", method="scaffold")
 _W4 = _W1._replace(
     name="W4", title="MNIST, softmax regression, ZO-HFL as in the paper: 10 clients, beta 50 %, tau 20",
-    method="zo_hfl", alpha=1.0, steps=None, rounds=100, warm=10, lr=0.1,
+    method="zo_hfl", alpha=1.0, steps=None, rounds=100, warm=10, lr=0.1, band=0.03,
 )  # fmt: skip
 _W5 = _W1._replace(
     name="W5", title="CIFAR-10, small CNN, FedAvg: 100 clients, cohort 10, 10 steps",

@@ -1,4 +1,4 @@
-"""Apple's pfl-research: FederatedAveraging or SCAFFOLD on its simulated backend, in-memory tensors as users' data.
+"""Apple's pfl-research: FederatedAveraging on its simulated backend, in-memory tensors as users' data.
 
 A user's data of a round are its minibatches, drawn with replacement and gathered at once, which is its fastest way: batches
 are then slices. Users' metrics are never asked for: evaluation_frequency is above the number of rounds. It runs as one
@@ -12,11 +12,9 @@ from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightingStrategy
 from pfl.algorithm.base import NNAlgorithmParams
 from pfl.algorithm.federated_averaging import FederatedAveraging
-from pfl.algorithm.scaffold import SCAFFOLD, SCAFFOLDParams
 from pfl.callback.base import TrainingProcessCallback
 from pfl.data.federated_dataset import FederatedDataset
 from pfl.data.pytorch import PyTorchTensorDataset
-from pfl.data.user_state import InMemoryUserStateStorage
 from pfl.hyperparam import NNTrainHyperParams
 from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
@@ -77,22 +75,15 @@ def planned():
         yield from (ids + ids[:world])[: turns * world]
 
 
-scaffold = work.method == "scaffold"
 classifier = Classifier()
 model = PyTorchModel(classifier, torch.optim.SGD, torch.optim.SGD(classifier.parameters(), lr=1.0))
 plan = planned()
 users = FederatedDataset(user, lambda: next(plan))
-backend = SimulatedBackend(users, None, postprocessors=[] if scaffold else [ByRows()])
-common = {"central_num_iterations": work.rounds, "evaluation_frequency": work.rounds + 1}
-common |= {"train_cohort_size": work.cohort, "val_cohort_size": 0}
-if scaffold:
-    algorithm = SCAFFOLD()
-    params = SCAFFOLDParams(
-        **common, population=work.clients, use_gradient_as_control_variate=False, user_state_storage=InMemoryUserStateStorage()
-    )
-else:
-    algorithm, params = FederatedAveraging(), NNAlgorithmParams(**common)
+backend = SimulatedBackend(users, None, postprocessors=[ByRows()])
+params = NNAlgorithmParams(
+    central_num_iterations=work.rounds, evaluation_frequency=work.rounds + 1, train_cohort_size=work.cohort, val_cohort_size=0
+)
 train = NNTrainHyperParams(local_num_epochs=1, local_learning_rate=work.lr, local_batch_size=work.batch)
-algorithm.run(params, backend, model, train, callbacks=[Laps()], send_metrics_to_platform=False)
+FederatedAveraging().run(params, backend, model, train, callbacks=[Laps()], send_metrics_to_platform=False)
 if rank == 0:
     finish(clock, accuracy(stored, classifier.net), "pfl", "torch")
