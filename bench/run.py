@@ -1,6 +1,6 @@
 """One sitting: contestants one after another, the fixed reference between them, one JSON line a repetition.
 
-    python bench/run.py                                   all workloads, all peers, 3 repetitions
+    python bench/run.py                                   all workloads, all peers, 3 repetitions (W5: 2)
     python bench/run.py --workload W1 --peers fedtier numpy --repeat 5
     python bench/run.py --resume                          go on with the last sitting
 
@@ -59,12 +59,13 @@ def main() -> None:
     print(file)
 
 
-def _order(chosen: list[Workload], peers: list[Peer], repeat: int) -> Iterator[tuple[Workload, Peer, int]]:
+def _order(chosen: list[Workload], peers: list[Peer], repeat: int | None) -> Iterator[tuple[Workload, Peer, int]]:
     """Every repetition visits all contestants, each time from another one on: no peer always follows the same one."""
     for work in chosen:
         able = [peer for peer in peers if work.name in peer.workloads.split()]
-        for k in range(repeat):
-            turn = k * max(1, len(able) // max(1, repeat)) % max(1, len(able))
+        repeats = repeat or work.repeats
+        for k in range(repeats):
+            turn = k * max(1, len(able) // repeats) % max(1, len(able))
             for peer in able[turn:] + able[:turn]:
                 yield work, peer, k
 
@@ -153,10 +154,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workload", nargs="+", default=list(WORKLOADS), metavar="W")
     parser.add_argument("--peers", nargs="+", default=list(PEERS), metavar="PEER")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, help="repetitions; each workload has its default")
     parser.add_argument("--resume", action="store_true", help="go on with the last sitting")
     options = parser.parse_args()
-    if options.repeat < 1:
+    if options.repeat is not None and options.repeat < 1:
         parser.error(f"--repeat = {options.repeat}: must be a whole number of at least 1")
     if os.environ.get("FEDTIER_DATA") is None and not DATA.exists():
         print("FEDTIER_DATA is not set: MNIST and CIFAR-10 will be downloaded", file=sys.stderr)

@@ -24,6 +24,7 @@ class Workload(NamedTuple):
     warm: int  # rounds before the clock of the steady state starts
     lr: float  # of a client; zo_hfl: c of c/(t + 1)
     band: float  # largest difference of the test accuracy from fedtier's, as a share
+    repeats: int = 3  # unless --repeat says otherwise
     batch: int = 32
     tau: float = 20.0
     seed: int = 0
@@ -55,8 +56,9 @@ _W4 = _W1._replace(
     method="zo_hfl", alpha=1.0, steps=None, rounds=100, warm=10, lr=0.1, band=0.03,
 )  # fmt: skip
 _W5 = _W1._replace(
-    name="W5", title="CIFAR-10, small CNN, FedAvg: 100 clients, cohort 10, 10 steps",
-    data="cifar10", model="cnn", clients=100, cohort=10, alpha=1.0, steps=10, rounds=3, warm=1, lr=0.05, band=0.05,
+    name="W5", title="CIFAR-10, small CNN, FedAvg: 100 clients, cohort 10, 5 steps",
+    data="cifar10", model="cnn", clients=100, cohort=10, alpha=1.0, steps=5, rounds=3, warm=1, lr=0.05, band=0.05,
+    repeats=2,
 )  # fmt: skip
 
 WORKLOADS = {w.name: w for w in (_W1, _W2, _W3, _W4, _W5)}
