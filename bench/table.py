@@ -23,6 +23,7 @@ from workloads import WORKLOADS, Workload
 HERE = Path(__file__).parent
 PAGE, FIGURE = HERE.parent / "docs" / "speed.md", HERE.parent / "docs" / "figures" / "speed.svg"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+BUSY = 1.5  # slowest over fastest reference of a sitting from which its figures are rough
 NOISY = 0.15  # the reference of a row may stray so far from the sitting's median
 
 
@@ -111,26 +112,32 @@ def _section(work: Workload, table: list[Row], failures: list[Failure]) -> str:
 def _line(work: Workload, row: Row) -> str:
     mark = ("" if row.learns else " ✗") + (" ~" if row.noisy else "")
     title = f"**{PEERS[row.peer].title}**" if row.peer == OURS else PEERS[row.peer].title
-    ratio = "" if row.ratio is None or row.peer == OURS else f"{row.ratio:.2g}" if row.ratio < 10 else f"{row.ratio:.0f}"
+    ratio = "" if row.ratio is None or row.peer == OURS else _short(row.ratio)
     step = 1e6 / row.speed / local_steps(work)
+    speed = f"{_short(row.speed)} ({_short(row.low)}, {_short(row.high)})"
     return (
-        f"| {title}{mark} | {row.speed:.3g} ({row.low:.3g}, {row.high:.3g}) | {ratio} | {step:.3g} | {row.first:.1f} "
-        f"| {row.peak:.0f} | {100 * row.accuracy:.1f} |"
+        f"| {title}{mark} | {speed} | {ratio} | {_short(step)} | {row.first:.1f} | {row.peak:.0f} | {100 * row.accuracy:.1f} |"
     )
+
+
+def _short(value: float) -> str:
+    """Three figures, and no exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _machine(lines: list[dict[str, Any]]) -> str:
     head = next((line for line in lines if "machine" in line), {"machine": {}, "started": "unknown"})
-    versions: dict[str, str] = {}
-    for line in lines:
-        versions |= {f"{PEERS[line['peer']].env}: {k}": v for k, v in line.get("versions", {}).items()}
+    found = [(f"{k} {v}", PEERS[line["peer"]].env) for line in lines for k, v in line.get("versions", {}).items()]
+    versions = {version: sorted({env for v, env in found if v == version}) for version, _ in sorted(found)}
     machine = ", ".join(f"{key} {value}" for key, value in head["machine"].items())
     times = [s for line in lines if "reference" in line for s in line["reference"]]
     spread = f"Reference: {min(times):.2f} to {max(times):.2f} s, median {statistics.median(times):.2f} s." if times else ""
+    if times and max(times) > BUSY * min(times):
+        spread += " **The machine was busy with other work: take the figures as rough.**"
     repeats = max((line["repeat"] + 1 for line in lines if "repeat" in line), default=0)
-    words = "; ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    words = "; ".join(f"{version} ({', '.join(envs)})" for version, envs in versions.items())
     sitting = f"Sitting of {head['started']}, {repeats} repetitions. Machine: {machine}. {spread}"
-    return f"{sitting}\n\nVersions by environment: {words}."
+    return f"{sitting}\n\nVersions, and the environments that have them: {words}."
 
 
 def into_page(page: str, text: str) -> str:

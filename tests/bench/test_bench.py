@@ -48,6 +48,12 @@ def test_a_machine_twice_as_slow_during_one_peer_does_not_change_its_ratio() -> 
     assert row(busy, "numpy").noisy and not row(quiet, "numpy").noisy
 
 
+def test_a_sitting_on_a_busy_machine_says_so() -> None:
+    quiet = [line(OURS, 0, 12.0), line("numpy", 0, 4.0, reference=1.2)]
+    assert "busy" not in table.markdown(quiet)
+    assert "busy" in table.markdown([*quiet, line("fluke", 0, 4.0, reference=1.6)])
+
+
 def test_whoever_does_not_learn_is_marked() -> None:
     lines = [line(OURS, 0, 1.0, accuracy=0.90), line("numpy", 0, 9.0, accuracy=0.87), line("fluke", 0, 1.0, accuracy=0.885)]
     assert not row(lines, "numpy").learns and row(lines, "fluke").learns
