@@ -163,12 +163,18 @@ def plot(lines: list[dict[str, Any]], file: Path) -> None:
     )
     for axis, (work, table) in zip(axes[:, 0], tables, strict=True):
         names = [PEERS[row.peer].title + ("" if row.learns else " ✗") for row in reversed(table)]
-        colours = ["#b2182b" if row.peer == OURS else "#8a8a8a" if row.learns else "#d8d8d8" for row in reversed(table)]
-        axis.barh(names, [row.speed for row in reversed(table)], color=colours, height=0.7)
+        for k, row in enumerate(reversed(table)):
+            colour = "#b2182b" if row.peer == OURS else "#404040" if row.learns else "#c0c0c0"
+            axis.plot([row.low, row.high], [k, k], color=colour, linewidth=1)
+            axis.plot([row.speed], [k], "o", color=colour, markersize=4)
+        axis.set_yticks(range(len(names)), names)
         axis.set_xscale("log")
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter("{x:g}" if table[0].high < 30 * table[-1].low else "")
+        axis.grid(axis="x", which="both", color="#e8e8e8", linewidth=0.5)
         axis.set_title(f"{work.name}: {work.title}", fontsize=8, loc="left")
-        axis.tick_params(labelsize=7)
-    axes[-1, 0].set_xlabel("rounds per second (log)", fontsize=8)
+        axis.tick_params(labelsize=7, which="both")
+    axes[-1, 0].set_xlabel("rounds per second (median, least and most; log)", fontsize=8)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, metadata={"Date": None})
     plt.close(figure)
