@@ -49,9 +49,9 @@ def main(rounds: int = 200) -> tuple[float, float]:
     for r in range(rounds):
         g = np.zeros(N)
         for i in range(SITES):
-            v = np.asarray(propose(r, i))
-            slopes = np.array([(f2(i, x + ETA * d) - f2(i, x - ETA * d)) / (2 * ETA) for d in v])  # two solves a direction
-            g += np.asarray(estimator.estimate(slopes, v, None, None)) / SITES
+            v = propose(r, i)
+            slopes = [(f2(i, x + ETA * d) - f2(i, x - ETA * d)) / (2 * ETA) for d in np.asarray(v)]  # two solves a direction
+            g += np.asarray(estimator.estimate(jnp.asarray(slopes), v, None, None)) / SITES
         x = x - 0.3 / np.sqrt(r + 1) * (x - CENTRE + g)
     best = minimize(objective, CENTRE, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-7})
     return objective(x), min(best.fun, objective(x))
