@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from fedtier.lab import config as configuration
 from fedtier.lab.progress import Progress
 from fedtier.lab.wire import open_site, play
 
-from .federation import Federation, federation
+from .federation import Federation, federation, rounds_done, until
 from .relay import Relay
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
@@ -35,6 +36,29 @@ def through(made: Federation, relay: Relay) -> None:
         path.write_text(path.read_text().replace(str(made.port), str(relay.port)))
 
 
+def counts(relay: Relay) -> np.ndarray:
+    return np.asarray([relay.down, relay.up])
+
+
+def idle_rate(made: Federation, relay: Relay, method: dict[str, Any]) -> np.ndarray:
+    """Bytes a second while a job runs and no letter moves: the solvers stand still, FLARE does not."""
+    run = made.configure("idle", {"method": method, "run": {"rounds": 100_000, "eval_every": 100_000}})
+    made.serve(run, "runs/idle")
+    until(lambda: rounds_done(made.root / "runs/idle") > 5, "rounds")
+    solvers = [process for process in made.marked("state") if "fedtier.lab.wire.site" in process.cmdline()]
+    for process in solvers:
+        process.suspend()
+    time.sleep(3)
+    before = counts(relay)
+    time.sleep(20)
+    rate = (counts(relay) - before) / 20
+    for process in solvers:
+        process.resume()
+    made.processes["server"].terminate()
+    made.processes["server"].wait(60)
+    return rate
+
+
 @pytest.mark.parametrize(
     "method", [{"name": "fedavg"}, {"name": "zo_hfl", "uplink": "values", "estimator": "sphere"}], ids=lambda m: m["name"]
 )
@@ -50,19 +74,22 @@ def test_the_bytes_of_a_round_are_those_predicted(tmp_path: Path, method: dict[s
         through(made, relay)
         for site in made.sites:
             made.join(site)
-        seen, told = [], []
+        seen, told, took = [], [], []
         for rounds in (10, 110):
-            before = np.asarray([relay.down, relay.up])
+            before = counts(relay)
             folder = made.play(made.configure(f"{rounds}", {"method": method, "run": {"rounds": rounds}}), f"runs/{rounds}")
-            seen.append(np.asarray([relay.down, relay.up]) - before)
+            seen.append(counts(relay) - before)
             row = last_row(folder)
             told.append(np.asarray([row["bytes_down"], row["bytes_up"]]))
+            took.append(row["seconds"]["run"])
+        idle = idle_rate(made, relay, method)
         relay.close()
-    measured, letters = seen[1] - seen[0], told[1] - told[0]
+    measured = seen[1] - seen[0] - idle * (took[1] - took[0])
+    letters = told[1] - told[0]
     predicted = np.asarray(on_the_wire(*letters.tolist(), exchanges=3 * 100))
     with capsys.disabled():
         print(f"\n{method['name']}, bytes [down, up] per exchange: letters {letters / 300},", end=" ")
-        print(f"predicted with frames {predicted / 300}, measured {measured / 300}")
+        print(f"predicted with frames {predicted / 300}, measured {measured / 300}; idle {idle} a second")
     assert letters[0] >= 300 * 4 * 7840
     np.testing.assert_allclose(measured, predicted, rtol=0.05)
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.flare, pytest.mark.slow]
 
 TABLES: dict[str, Any] = {
     "data": {"name": "digits", "clients": 3, "alpha": 0.5},
-    "run": {"rounds": 400, "participation": 1.0, "tau": [1.0, 2.0, 3.0], "eval_every": 100},
+    "run": {"rounds": 800, "participation": 1.0, "tau": [1.0, 2.0, 3.0], "eval_every": 100},
     "method": {"name": "scaffold"},  # whose clients have a state of their own: it must survive as well
 }
 
@@ -54,16 +54,18 @@ def test_whatever_dies_the_model_is_the_same(tmp_path: Path) -> None:
         reach(storm, 100)
         assert kill(made.marked("runs/storm")) >= 2  # FLARE's server and its job
         reach(storm, 140)
-        made.processes["server"].kill()  # the supervisor itself: what it leaves behind is ended by the next one
+        made.processes["server"].kill()  # the supervisor too, as when the machine dies
+        kill(made.marked("runs/storm"))
         made.processes["server"].wait()
         made.serve(run, "runs/storm")
         reach(storm, 180)
-        made.processes["site-2"].kill()
+        made.processes["site-2"].kill()  # the supervisor alone: the next one ends what it left behind
         made.processes["site-2"].wait()
         made.join("site-2")
         assert made.processes["server"].wait(600) == 0, made.said("server")
 
         np.testing.assert_array_equal(model(storm), model(calm))
+        assert (storm / "run.log").read_text().count("goes on after round") >= 4  # site-1, the server twice, site-2
         rows = [(folder / "metrics.jsonl").read_text().count("\n") for folder in (calm, storm)]
         assert rows[0] == rows[1]
 
