@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ class Federation:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def play(self, name: str, method: dict[str, Any]) -> Path:
+    def play(self, name: str, method: dict[str, Any], meanwhile: Callable[[], None] = lambda: None) -> Path:
         """The exported run with this method, to its end; its folder."""
         tables = configuration.read_toml(self.root / "data/run.toml")
         tables["method"] = method
@@ -80,11 +80,12 @@ class Federation:
         (self.root / f"data/run-{name}.toml").write_text(tomli_w.dumps(tables))
         self.call("fedtier", "flower", f"app-{name}", "--run", f"data/run-{name}.toml", "--out", f"runs/{name}")
         self.call("flwr", "run", f"app-{name}")
+        meanwhile()
         folder = self.root / "runs" / name
         self.until((folder / "clients.json").exists, f"the end of {name}")
         return folder
 
-    def until(self, holds: Any, what: str) -> None:
+    def until(self, holds: Callable[[], bool], what: str) -> None:
         ends = time.monotonic() + PATIENCE
         while not holds():
             assert time.monotonic() < ends, f"waited for {what}\n" + "\n".join(self.said(who)[-3000:] for who in self.processes)

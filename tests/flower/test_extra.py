@@ -1,7 +1,8 @@
-"""The extra stays an extra, and the app folder is checked before it is written. No Flower needed for any of it."""
+"""The extra stays an extra, and the app folder is checked before it is written."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -52,3 +53,9 @@ def test_a_run_that_cannot_start_gets_no_app(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(FedtierError, match="is not there"):
         apps.write_app(tmp_path / "app", tmp_path / "fed" / "run.toml", None)
     assert not (tmp_path / "app").exists()
+
+
+@pytest.mark.flower
+def test_a_node_that_only_says_who_it_is_loads_no_jax() -> None:
+    program = "import sys, fedtier.lab.flower.client; print('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"

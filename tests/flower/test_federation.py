@@ -13,6 +13,7 @@ import safetensors.numpy
 
 from fedtier.lab import config as configuration
 from fedtier.lab.progress import Progress
+from fedtier.lab.run import Result
 from fedtier.lab.run import run as simulate
 
 from .federation import Federation, federation
@@ -39,24 +40,40 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
         yield made
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ["zo_hfl", "fedavg"])
 def test_flower_gives_the_models_of_the_simulation(trial: Federation, name: str, tmp_path: Path) -> None:
     """Unequal data, unequal H, a straggler, a drop-out."""
-    simulated = simulate(
-        configuration.check(TABLES | {"method": METHODS[name]}), tmp_path / "sim", progress=Progress(quiet=True)
-    )
-    _, steps, arrived = (np.asarray(table)[0] for table in simulated.experiment.plan)
+    same(trial.play(name, METHODS[name]), simulated(name, tmp_path / "sim"))
+
+
+def test_a_site_that_is_killed_comes_back_with_its_memory(trial: Federation, tmp_path: Path) -> None:
+    """SCAFFOLD's clients hold a state; the node that comes back is another one to Flower, the site is the same."""
+
+    def kill() -> None:
+        trial.until((trial.root / "runs/scaffold/checkpoint.safetensors").exists, "the first round")
+        trial.kill("node-0")
+        trial.join(0)
+
+    same(trial.play("scaffold", METHODS["scaffold"], kill), simulated("scaffold", tmp_path / "sim"))
+
+
+def simulated(name: str, folder: Path) -> Result:
+    found = simulate(configuration.check(TABLES | {"method": METHODS[name]}), folder, progress=Progress(quiet=True))
+    _, steps, arrived = (np.asarray(table)[0] for table in found.experiment.plan)
     assert not arrived.all(), "no drop-out in this plan"
     assert (steps == 0).any() and len(set(steps[0].tolist())) == 3, "no straggler, or equal H, in this plan"
-    wired = trial.play(name, METHODS[name])
-    found, wanted = model(wired), model(simulated.folder)
+    return found
+
+
+def same(wired: Path, simulation: Result) -> None:
+    found, wanted = model(wired), model(simulation.folder)
     assert np.linalg.norm(found - wanted) <= 1e-6 * np.linalg.norm(wanted)
-    last, expected = rows(wired)[-1], rows(simulated.folder)[-1]
+    last, expected = rows(wired)[-1], rows(simulation.folder)[-1]
     for key in ("round", "local_steps", "bytes_down", "bytes_up"):
         assert last[key] == expected[key]
     assert last["personal_accuracy"]["mean"] == pytest.approx(expected["personal_accuracy"]["mean"], abs=1e-6)
     counted = json.loads((wired / "sites.json").read_text())["sites"]
-    assert sum(site["counted"] for site in counted.values()) == int(arrived.sum())
+    assert sum(site["counted"] for site in counted.values()) == int(np.asarray(simulation.experiment.plan.arrived).sum())
 
 
 def model(folder: Path) -> np.ndarray:

@@ -14,7 +14,7 @@ from ..compare import cell_name
 from ..wire import read
 from ..wire.rows import open_server
 
-APPS = "fedtier.lab.flower.apps"
+HERE = "fedtier.lab.flower"
 
 
 def write_app(folder: Path, run_file: Path, out: Path | None) -> Path:
@@ -33,7 +33,7 @@ def write_app(folder: Path, run_file: Path, out: Path | None) -> Path:
             "flwr": {
                 "app": {
                     "publisher": "fedtier",
-                    "components": {"serverapp": f"{APPS}:server", "clientapp": f"{APPS}:client"},
+                    "components": {"serverapp": f"{HERE}.server:app", "clientapp": f"{HERE}.client:app"},
                     "config": {"run": str(run_file.resolve()), "out": str(results)},
                 }
             }
