@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -72,15 +73,20 @@ class Federation:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def play(self, name: str, method: dict[str, Any], meanwhile: Callable[[], None] = lambda: None) -> Path:
-        """The exported run with this method, to its end; its folder."""
+    def configure(self, name: str, method: dict[str, Any]) -> None:
+        """app-NAME: the exported run with this method."""
         tables = configuration.read_toml(self.root / "data/run.toml")
         tables["method"] = method
         tables["wire"]["deadline"] = PATIENCE  # a loaded machine is slow, not silent
         (self.root / f"data/run-{name}.toml").write_text(tomli_w.dumps(tables))
         self.call("fedtier", "flower", f"app-{name}", "--run", f"data/run-{name}.toml", "--out", f"runs/{name}")
-        self.call("flwr", "run", f"app-{name}")
-        meanwhile()
+
+    def begin(self, name: str) -> str:
+        """Starts app-NAME; Flower's number of the run."""
+        return json.loads(self.call("flwr", "run", f"app-{name}", "--format", "json"))["run-id"]
+
+    def finish(self, name: str) -> Path:
+        """Waits for the end of app-NAME; its folder."""
         folder = self.root / "runs" / name
         self.until((folder / "clients.json").exists, f"the end of {name}")
         return folder

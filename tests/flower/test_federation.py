@@ -43,18 +43,23 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
 @pytest.mark.parametrize("name", ["zo_hfl", "fedavg"])
 def test_flower_gives_the_models_of_the_simulation(trial: Federation, name: str, tmp_path: Path) -> None:
     """Unequal data, unequal H, a straggler, a drop-out."""
-    same(trial.play(name, METHODS[name]), simulated(name, tmp_path / "sim"))
+    trial.configure(name, METHODS[name])
+    trial.begin(name)
+    same(trial.finish(name), simulated(name, tmp_path / "sim"))
 
 
-def test_a_site_that_is_killed_comes_back_with_its_memory(trial: Federation, tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_and_a_site_that_is_killed_go_on_where_they_were(trial: Federation, tmp_path: Path) -> None:
     """SCAFFOLD's clients hold a state; the node that comes back is another one to Flower, the site is the same."""
-
-    def kill() -> None:
-        trial.until((trial.root / "runs/scaffold/checkpoint.safetensors").exists, "the first round")
-        trial.kill("node-0")
-        trial.join(0)
-
-    same(trial.play("scaffold", METHODS["scaffold"], kill), simulated("scaffold", tmp_path / "sim"))
+    trial.configure("scaffold", METHODS["scaffold"])
+    number = trial.begin("scaffold")
+    trial.until((trial.root / "runs/scaffold/checkpoint.safetensors").exists, "the first round")
+    trial.call("flwr", "stop", number)
+    trial.kill("node-0")
+    trial.join(0)
+    trial.begin("scaffold")
+    wired = trial.finish("scaffold")
+    assert "goes on after round" in (wired / "run.log").read_text()
+    same(wired, simulated("scaffold", tmp_path / "sim"))
 
 
 def simulated(name: str, folder: Path) -> Result:
