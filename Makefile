@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint slow data browser extras flare crash bench clean
+.PHONY: demo test lint slow data browser extras flare crash flower bench clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -44,6 +44,10 @@ flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopba
 crash: .venv/.installed  ## the same, with everything killed once; about five minutes
 	$(BIN)/python -m pip install --quiet --editable ".[flare]"
 	$(BIN)/python -m pytest -n 0 -m "flare and slow"
+
+flower: .venv/.installed  ## three sites and a server over Flower on loopback
+	$(BIN)/python -m pip install --quiet --editable ".[flower]"
+	$(BIN)/python -m pytest -n 0 -m flower
 
 bench: .venv/.installed  ## fedtier beside its peers, about 25 minutes; RESUME=1 goes on with the last sitting
 	$(BIN)/python bench/run.py $(if $(RESUME),--resume)

@@ -375,10 +375,26 @@ def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
     _print(found if json else status_table(found))
 
 
+def flower(folder: tyro.conf.Positional[Path], run: Path, out: Path | None = None, json: bool = False) -> None:
+    """Write the app folder with which `flwr run` plays a run between sites over Flower.
+
+    Args:
+        folder: The app's folder, a new one.
+        run: run.toml, a configuration with a table [wire].
+        out: Folder of the results, on the server; the same folder goes on with its run. Default: runs/wire/ and a name
+            by the configuration.
+        json: One JSON object on stdout instead of words.
+    """
+    from .lab.flower.folder import write_app
+
+    written = write_app(folder, run, out)
+    _print({"app": str(written)} if json else f"written: {written}")
+
+
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,
     "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite,
-    "provision": provision, "serve": serve, "join": join, "status": status,
+    "provision": provision, "serve": serve, "join": join, "status": status, "flower": flower,
 }  # fmt: skip
 
 
