@@ -26,7 +26,7 @@ from ..engines.wire import Ask
 from ..errors import FedtierError, require
 from ..files import write_whole
 from .cache import use_compilation_cache
-from .compare import cell_name
+from .cells import cell_name
 from .config import read_toml
 from .progress import Progress
 from .report import byte_size

@@ -10,7 +10,7 @@ from ... import __version__
 from ...engines.flower.extra import need_flower
 from ...errors import require
 from ...files import told, write_whole
-from ..compare import cell_name
+from ..cells import cell_name
 from ..wire import read
 from ..wire.rows import open_server
 
