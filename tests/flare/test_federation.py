@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 
 from fedtier.lab import config as configuration
-from fedtier.lab.compare import cell_name
+from fedtier.lab.cells import cell_name
 from fedtier.lab.progress import Progress
 from fedtier.lab.run import run as simulate
 
