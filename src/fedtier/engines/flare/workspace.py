@@ -43,7 +43,7 @@ def read_kit(folder: Path, *kinds: str) -> Kit:
 
 
 def certificate_ends(kit: Kit) -> datetime.datetime:
-    from cryptography import x509
+    from cryptography import x509  # pyright: ignore[reportMissingImports]  # comes with nvflare
 
     path = kit.folder / "startup" / ("server.crt" if kit.kind == "server" else "client.crt")
     try:
