@@ -70,7 +70,7 @@ def compiled(
     if seeds:
         advance = _over_seeds(advance)
         first_state = _over_seeds_init(initial_state)
-    program = jax.jit(advance, donate_argnums=0)
+    program = jax.jit(advance, donate_argnums=0, compiler_options=_compiler_options())
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
         whole("count", count, 0)
@@ -83,6 +83,11 @@ def compiled(
         return first_state(method, x, federation)
 
     return Engine("compiled", init, run)
+
+
+def _compiler_options() -> dict[str, Any]:
+    """On a CPU every product on one core: a local step's are too small to share, waking a second core costs more."""
+    return {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
 
 
 def each(function: Callable[..., PyTree], members: PyTree, how: str | int = "auto", steps: Any = None) -> PyTree:
