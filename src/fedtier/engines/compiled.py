@@ -7,18 +7,19 @@ shorter last stretch compiles anything. Client state is gathered and scattered i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from .. import trees
 from ..errors import choice, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method
+from .devices import balance, dealt, everywhere
 from .engine import Engine, Slice, State, check_federation, initial_state, round_of, turn_of
 
 
@@ -35,14 +36,36 @@ def compiled(
     capacity   the most rounds one call may advance
     cohort     "map", "vmap", a chunk size, or "auto": map on a CPU, where a batched product is slower than several
                plain ones and nobody waits for the slowest client; vmap elsewhere
-    devices    shard the cohort over these; replies are gathered before they are summed, so the result does not
-               depend on how many there are
+    devices    share the cohort, or the seeds, among these; all there are by default. Replies are gathered before they
+               are summed, so the result does not depend on how many there are
     seeds      state, plan, key, federation (but its arrays) and x carry a leading axis, one row per seed
     """
     whole("capacity", capacity)
-    local = _cohort_runner(method, cohort, devices)
+    if isinstance(cohort, int):
+        whole("cohort", cohort)
+    else:
+        choice("cohort", cohort, ("auto", "map", "vmap"))
+    devices = jax.devices() if devices is None else devices
 
-    def play(state: State, federation: Federation, key: Key[Array, ""], number: Any, row: Slice) -> tuple[State, PyTree]:
+    def local(shared: PyTree, federation: Federation, members: tuple, devices: Sequence[Any]) -> tuple[PyTree, PyTree]:
+        def part(common: tuple, members: tuple) -> tuple[PyTree, PyTree]:
+            shared, federation = common
+
+            def one(member: tuple) -> tuple[PyTree, PyTree]:
+                client, own, window, spec, turn = member
+                return method.local(client, shared, own, federation.view(window), spec, turn)
+
+            return each(one, members, cohort, members[-1].steps)
+
+        def idle(members: tuple, which: Any) -> tuple:
+            *rest, turn = members
+            return (*rest, turn._replace(steps=jnp.where(which, 0, turn.steps)))
+
+        return dealt(part, (shared, federation), members, members[-1].steps, idle, devices)
+
+    def play(
+        state: State, federation: Federation, key: Key[Array, ""], number: Any, row: Slice, devices: Sequence[Any]
+    ) -> tuple[State, PyTree]:
         ids, arrived = row.ids, row.arrived
         round = round_of(federation, number, ids, arrived, key)
         turns = jax.vmap(lambda i, steps: turn_of(number, i, steps, key))(ids, row.steps)
@@ -50,37 +73,62 @@ def compiled(
         owns = jax.vmap(method.address, in_axes=(None, 0))(state.server, turns)
         specs = trees.take(federation.spec, ids)
         members = (trees.take(state.clients, ids), owns, trees.take(federation.train, ids), specs, turns)
-        clients, ups = local(shared, federation._replace(spec=()), members)
+        clients, ups = local(shared, federation._replace(spec=()), members, devices)
         server, info = method.aggregate(state.server, owns, ups, specs, round)
         return State(server, _scatter(state.clients, clients, ids, arrived)), info
 
     def advance(
-        state: State, federation: Federation, rows: Slice, key: Key[Array, ""], first: Any, count: Any
+        state: State, federation: Federation, rows: Slice, key: Key[Array, ""], first: Any, count: Any, devices: Sequence[Any]
     ) -> tuple[State, PyTree]:
         def body(k: Int[Array, ""], carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
             state, infos = carry
-            state, info = play(state, federation, key, first + k, trees.take(rows, k))
+            state, info = play(state, federation, key, first + k, trees.take(rows, k), devices)
             return state, trees.map(lambda all, one: all.at[k].set(one), infos, info)
 
-        shapes = jax.eval_shape(play, state, federation, key, first, trees.take(rows, 0))[1]
+        one_round = functools.partial(play, devices=devices)
+        shapes = jax.eval_shape(one_round, state, federation, key, first, trees.take(rows, 0))[1]
         infos = trees.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
         return jax.lax.fori_loop(0, count, body, (state, infos))
 
-    first_state = initial_state
-    if seeds:
-        advance = _over_seeds(advance)
-        first_state = _over_seeds_init(initial_state)
-    program = jax.jit(advance, donate_argnums=0, compiler_options=_compiler_options())
+    def advance_seeds(
+        state: State, federation: Federation, rows: Slice, key: Key[Array, ""], first: Any, count: Any, devices: Sequence[Any]
+    ) -> tuple[State, PyTree]:
+        """Devices share the seeds where these keep them as busy as the cohort would: seeds never wait for each other."""
+        many, (number, _, cohort_size) = len(devices), rows.ids.shape
+        share_seeds = balance(number, many) >= balance(cohort_size, many)
+        inside = devices[:1] if share_seeds else devices
+
+        def part(common: tuple, members: tuple) -> tuple[State, PyTree]:
+            arrays, first = common
+
+            def one(member: tuple) -> tuple[State, PyTree]:
+                state, rest, rows, key, count = member
+                return advance(state, rest._replace(arrays=arrays), rows, key, first, count, inside)
+
+            return each(one, members)
+
+        def idle(members: tuple, which: Any) -> tuple:
+            *rest, count = members
+            return (*rest, jnp.where(which, 0, count))
+
+        members = (state, federation._replace(arrays=()), rows, key, jnp.broadcast_to(count, number))
+        common = (federation.arrays, first)
+        work = jnp.sum(rows.steps, axis=(1, 2))
+        return dealt(part, common, members, work, idle, devices) if share_seeds else part(common, members)
+
+    whole_run = functools.partial(advance_seeds if seeds else advance, devices=devices)
+    program = jax.jit(whole_run, donate_argnums=0, compiler_options=_compiler_options())
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
         whole("count", count, 0)
         rows = Slice.of(plan, first, count, capacity)
-        state, infos = program(state, federation, rows, key, jnp.asarray(first), jnp.asarray(count))
+        numbers = (jnp.asarray(first), jnp.asarray(count))
+        state, infos = program(*everywhere((state, federation, rows, key, *numbers), devices))
         return state, trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
 
     def init(x: PyTree, federation: Federation) -> State:
         check_federation(method, federation)
-        return first_state(method, x, federation)
+        return _init_seeds(method, x, federation) if seeds else initial_state(method, x, federation)
 
     return Engine("compiled", init, run)
 
@@ -101,36 +149,6 @@ def each(function: Callable[..., PyTree], members: PyTree, how: str | int = "aut
     return jax.lax.map(function, members) if how == "map" else jax.vmap(function)(members)
 
 
-def _cohort_runner(method: Method, how: str | int, devices: Sequence[Any] | None) -> Callable[..., tuple[PyTree, PyTree]]:
-    if isinstance(how, int):
-        whole("cohort", how)
-    else:
-        choice("cohort", how, ("auto", "map", "vmap"))
-
-    def run(shared: PyTree, federation: Federation, members: tuple) -> tuple[PyTree, PyTree]:
-        def one(member: tuple) -> tuple[PyTree, PyTree]:
-            client, own, window, spec, turn = member
-            return method.local(client, shared, own, federation.view(window), spec, turn)
-
-        return each(one, members, how, members[-1].steps)
-
-    if devices is None or len(devices) < 2:
-        return run
-
-    mesh, many = Mesh(list(devices), ("cohort",)), len(devices)
-    split, whole_copy = PartitionSpec("cohort"), PartitionSpec()
-    sharded = jax.shard_map(run, mesh=mesh, in_specs=(whole_copy, whole_copy, split), out_specs=split, check_vma=False)
-
-    def padded(shared: PyTree, federation: Federation, members: tuple) -> tuple[PyTree, PyTree]:
-        count = members[-1].steps.shape[0]
-        rows = jnp.minimum(jnp.arange(-(-count // many) * many), count - 1)  # repeat the last to fill the mesh
-        out = sharded(shared, federation, trees.take(members, rows))
-        gathered = jax.lax.with_sharding_constraint(out, jax.sharding.NamedSharding(mesh, whole_copy))
-        return trees.take(gathered, slice(0, count))
-
-    return padded
-
-
 def _scatter(everyone: PyTree, cohort: PyTree, ids: Int[Array, "S"], arrived: Bool[Array, "S"]) -> PyTree:
     """New state for those whose reply arrived; a reply that was lost leaves no trace at its client."""
 
@@ -145,19 +163,5 @@ def _federation_axes(federation: Federation) -> Federation:
     return axes._replace(arrays=jax.tree.map(lambda a: None, federation.arrays))
 
 
-def _over_seeds(advance: Callable[..., Any]) -> Callable[..., Any]:
-    def all_seeds(state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any) -> Any:
-        def one(args: tuple) -> Any:
-            state, federation_rest, rows, key = args
-            return advance(state, federation_rest._replace(arrays=federation.arrays), rows, key, first, count)
-
-        return each(one, (state, federation._replace(arrays=()), rows, key))
-
-    return all_seeds
-
-
-def _over_seeds_init(init: Callable[..., State]) -> Callable[..., State]:
-    def all_seeds(method: Method, x: PyTree, federation: Federation) -> State:
-        return jax.vmap(lambda x, f: init(method, x, f), in_axes=(0, _federation_axes(federation)))(x, federation)
-
-    return all_seeds
+def _init_seeds(method: Method, x: PyTree, federation: Federation) -> State:
+    return jax.vmap(lambda x, f: initial_state(method, x, f), in_axes=(0, _federation_axes(federation)))(x, federation)

@@ -7,7 +7,7 @@ personal models, each on its client's own held-back rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +18,7 @@ from jaxtyping import PyTree
 from .. import keys, trees
 from ..engines import codec
 from ..engines.compiled import each
+from ..engines.devices import balance, dealt, everywhere
 from ..engines.engine import State, round_of, turn_of
 from ..federation import Federation, View, Window, mean_over_rows
 from ..keys import Tag
@@ -42,8 +43,9 @@ def evaluated_clients(experiment: Experiment) -> np.ndarray:
     return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
 
 
-def scorer(experiment: Experiment) -> Callable[..., Scores]:
-    """score(state, federation, key, round, steps of the evaluated clients) -> Scores of one seed."""
+def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[..., Scores]:
+    """score(state, federation, key, round, steps of the evaluated clients) -> Scores of one seed, the clients shared among
+    `devices`."""
     method, problem, chosen = experiment.method, experiment.problem, evaluated_clients(experiment)
     solves_lower_level = method.name == "zo_hfl" and not experiment.config.method.options.get("fine_tune")
 
@@ -58,11 +60,11 @@ def scorer(experiment: Experiment) -> Callable[..., Scores]:
             return jnp.nan
         return mean_over_rows(lambda rows: jax.vmap(lambda row: problem.f1(x, _one(row)))(rows), view)
 
-    def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
-        x = method.global_model(state.server)
+    def clients(common: tuple, members: tuple) -> tuple[Any, Any, Any]:
+        x, federation, key, number = common
 
-        def one_client(args: tuple) -> tuple[Any, Any, Any]:
-            client, state, train, held, spec, steps = args
+        def one(member: tuple) -> tuple[Any, Any, Any]:
+            client, state, train, held, spec, steps = member
             turn = turn_of(number, client, steps, key)
             view, own_test = federation.view(train), federation.view(held)
             y = method.personal_model(state, x, view, spec, turn)
@@ -71,11 +73,19 @@ def scorer(experiment: Experiment) -> Callable[..., Scores]:
             solved = y if solves_lower_level else experiment.solve(x, x, view, spec, steps, keys.at(turn.key, Tag.PERSONAL))
             return problem.f2(x, solved, spec), accuracy(y, own_test), accuracy(x, own_test)
 
+        return each(one, members)
+
+    def idle(members: tuple, which: Any) -> tuple:
+        *rest, steps = members
+        return (*rest, jnp.where(which, 0, steps))
+
+    def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
+        x = method.global_model(state.server)
         members = (
             jnp.asarray(chosen), trees.take(state.clients, chosen), trees.take(federation.train, chosen),
             trees.take(federation.held, chosen), trees.take(federation.spec, chosen), steps,
         )  # fmt: skip
-        f2, personal, shared = each(one_client, members)
+        f2, personal, shared = dealt(clients, (x, federation, key, number), members, steps, idle, devices)
         test = federation.view(federation.test)
         return Scores(loss(x, federation.view(federation.server)), loss(x, test), accuracy(x, test), f2, personal, shared)
 
@@ -83,21 +93,30 @@ def scorer(experiment: Experiment) -> Callable[..., Scores]:
 
 
 def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
-    """evaluate(state, round) -> Scores with a leading axis for the seeds."""
-    score, chosen = scorer(experiment), evaluated_clients(experiment)
+    """evaluate(state, round) -> Scores with a leading axis for the seeds. Devices share the seeds or else the clients."""
+    chosen, devices, seeds = evaluated_clients(experiment), jax.devices(), experiment.config.run.seeds
+    share_seeds = balance(seeds, len(devices)) >= balance(len(chosen), len(devices))
+    score = scorer(experiment, () if share_seeds else devices)
 
-    def all_seeds(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
-        def one(args: tuple) -> Scores:
-            state, rest, key = args
-            return score(state, rest._replace(arrays=federation.arrays), key, number, steps)
+    def part(common: tuple, members: tuple) -> Scores:
+        arrays, number, steps = common
 
-        return each(one, (state, federation._replace(arrays=()), key))
+        def one(member: tuple) -> Scores:
+            state, rest, key = member
+            return score(state, rest._replace(arrays=arrays), key, number, steps)
 
-    program = jax.jit(all_seeds)
+        return each(one, members)
+
+    @jax.jit
+    def program(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
+        common, members = (federation.arrays, number, steps), (state, federation._replace(arrays=()), key)
+        if not share_seeds:
+            return part(common, members)
+        return dealt(part, common, members, jnp.ones(seeds, jnp.int32), lambda members, which: members, devices)
 
     def evaluate(state: State, number: int) -> Scores:
         steps = jnp.asarray(experiment.steps[number][chosen])
-        out = program(state, experiment.federation, experiment.key, jnp.asarray(number), steps)
+        out = program(*everywhere((state, experiment.federation, experiment.key, jnp.asarray(number), steps), devices))
         return jax.tree.map(np.asarray, out)
 
     return evaluate

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..engines import compiled
 from ..engines.compiled import each
+from ..engines.devices import dealt, everywhere
 from ..errors import FedtierError, choice, require
 from ..federation import Federation, Plan
 from ..schedules import inverse, inverse_sqrt
@@ -66,24 +67,34 @@ def search(config: Config, grid: dict[str, list[float]], experiment: Experiment 
     clock = time.perf_counter()
     experiment = experiment or assemble(config)
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    arrays, rounds = experiment.federation.arrays, config.run.rounds
+    devices, rounds = jax.devices(), config.run.rounds
     steps = jnp.asarray(experiment.steps[rounds][evaluated_clients(experiment)])
     if not rounds:
         raise FedtierError("run.rounds", rounds, "a search needs at least one round")
 
     def final(options: dict[str, Any], x: Any, federation: Federation, plan: Plan, key: Any) -> Scores:
         traced = with_options(experiment, {name: _shape(name, value) for name, value in options.items()})
-        engine = compiled(traced.method, capacity=rounds)
-        federation = federation._replace(arrays=arrays)
+        engine = compiled(traced.method, capacity=rounds, devices=devices[:1])
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
         return scorer(traced)(state, federation, key, jnp.asarray(rounds), steps)
 
-    def all_seeds(options: dict[str, Any]) -> Scores:
-        members = (experiment.x, experiment.federation._replace(arrays=()), _on_device(experiment.plan), experiment.key)
-        return each(lambda member: final(options, *member), members)
+    def part(seeds: tuple, columns: dict[str, Any]) -> Scores:
+        federation, *rest = seeds
+
+        def one(options: dict[str, Any], member: tuple) -> Scores:
+            windows, x, plan, key = member
+            return final(options, x, windows._replace(arrays=federation.arrays), plan, key)
+
+        members = (federation._replace(arrays=()), *rest)
+        return each(lambda options: each(lambda member: one(options, member), members), columns)
 
     columns = {name: jnp.asarray([point[name] for point in points], jnp.float32) for name in grid}
-    scores = jax.tree.map(np.asarray, jax.jit(lambda columns: each(all_seeds, columns))(columns))
+    seeds = (experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
+
+    def program(seeds: tuple, columns: dict[str, Any]) -> Scores:
+        return dealt(part, seeds, columns, jnp.ones(len(points), jnp.int32), lambda columns, which: columns, devices)
+
+    scores = jax.tree.map(np.asarray, jax.jit(program)(*everywhere((seeds, columns), devices)))
     personal = np.asarray([[spread(seed)["mean"] or np.nan for seed in point] for point in scores.personal_accuracy])
     accuracy = np.where(np.isfinite(scores.global_loss), scores.global_accuracy, np.nan)
     found = [Point(point, accuracy[k], personal[k]) for k, point in enumerate(points)]
