@@ -110,6 +110,18 @@ def test_guided_is_the_projection_of_the_gradient_on_the_last_displacement(setti
         assert cosine > 0.9  # a random direction has |cosine| about 1/sqrt(n)
 
 
+def test_with_the_servers_gradient_and_displacements_as_guides_it_is_the_projection_on_their_span(setting):
+    problem, closed, site, gradient = setting
+    with jax.enable_x64(True):
+        guides = np.random.default_rng(3).standard_normal((2, N))  # what the server sent, and a displacement
+        chosen = make("guided", problem, directions=3, guide="server")
+        assert chosen.served and chosen.guides == 1
+        basis, _ = np.linalg.qr(guides.T)
+        found = draws(chosen, closed, site, jnp.asarray(guides), 20_000)
+        np.testing.assert_allclose(found @ basis, np.tile(gradient @ basis, (len(found), 1)), rtol=1e-6)
+        assert is_mean(found, gradient)  # the third direction is random and orthogonal: nothing is lost
+
+
 def test_guided_starts_with_a_random_direction_until_it_has_a_displacement(setting):
     problem, _, site, _ = setting
     with jax.enable_x64(True):
@@ -185,6 +197,7 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
     [
         {"estimator": "guided", "cohort": "latest", "averaging": 2, "trust": 1.0, "control": True, "server_step": "adam"},
         {"estimator": "orthogonal", "directions": 2, "uplink": "models", "coupled": False, "start": "warm", "server_steps": 2},
+        {"estimator": "guided", "guide": "server"},
     ],
 )  # fmt: skip
 def test_the_options_pass_the_battery(options):

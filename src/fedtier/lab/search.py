@@ -30,7 +30,7 @@ from .assemble import Experiment, assemble, with_options
 from .config import Config
 from .metrics import Scores, evaluated_clients, scorer, spread
 
-SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate")
+SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate", "fine_tune")
 
 
 class Point(NamedTuple):
@@ -104,7 +104,7 @@ def search(config: Config, grid: dict[str, list[float]], experiment: Experiment 
 
 def _shape(name: str, value: Any) -> Any:
     """A step size is searched by its scale; its shape stays the default."""
-    shapes = {"server_lr": inverse_sqrt, "client_lr": inverse}
+    shapes = {"server_lr": inverse_sqrt, "client_lr": inverse, "fine_tune": inverse}
     return shapes[name](value) if name in shapes else value
 
 

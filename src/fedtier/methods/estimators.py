@@ -47,8 +47,9 @@ class Estimator(NamedTuple):
     directions: int  # K; 0 = no probes: one solve at x itself with twice the steps
     private: bool  # True: only the client can form g, so g goes up; False: the server can, from the values
     guides: int  # how many recent displacements x - y the client remembers
-    propose: Callable[..., PyTree]  # (key, x, memory [guides, n]) -> v [K, n], unit vectors
+    propose: Callable[..., PyTree]  # (key, x, guides [.., n]) -> v [K, n], unit vectors
     estimate: Callable[..., PyTree]  # (slopes [K], v, the key of propose, site) -> g
+    served: bool = False  # does the server send its gradient as the first guide?
 
 
 NAMES = ("sphere", "orthogonal", "guided", "first_order", "exact")
@@ -56,12 +57,21 @@ UPLINKS = ("values", "models", "estimate")
 
 
 def make(
-    name: str, problem: Bilevel, *, directions: int = 1, mix: float = 0.0, control: bool = False, uplink: str = "auto"
+    name: str,
+    problem: Bilevel,
+    *,
+    directions: int = 1,
+    guide: str = "displacement",
+    mix: float = 0.0,
+    control: bool = False,
+    uplink: str = "auto",
 ) -> Estimator:
     """The estimator `name` with K = `directions`, refused when it cannot live with `uplink`.
 
     "auto" is guided, the best by measurement (docs/estimators.md), and sphere where only values or models may leave.
 
+    guide    guided: "displacement", the client's last ones, or "server": the gradient of f1 first, which the server sends
+             along with x, then displacements; it says what the server's own next step does to f2, and no more
     mix      guided, K = 1: the chance of a random direction instead of the guide, so that no direction is lost;
              the estimate is then unbiased for the gradient of f_eta, at the price of its variance
     control  subtract the known partial gradient (sphere, orthogonal, guided); the client then sends g
@@ -71,6 +81,8 @@ def make(
     share("mix", mix)
     if name == "auto":
         name = "sphere" if uplink in ("values", "models") else "guided"
+    choice("guide", guide, ("displacement", "server"))
+    require(guide == "displacement" or name == "guided", "guide", guide, f"is for the guided estimator, not for {name}", "")
     require(mix == 0 or name == "guided", "mix", mix, f"is for the guided estimator, not for {name}", "leave it out")
     require(mix == 0 or directions == 1, "mix", mix, "needs directions = 1", "with more, one direction in K is random anyway")
     require(not control or name in ("sphere", "orthogonal", "guided"), "control", control, f"has no meaning for {name}")
@@ -84,7 +96,7 @@ def make(
         rule = first_order(problem) if name == "first_order" else hypergradient(problem)
         return Estimator(name, 0, True, 0, lambda key, x, memory: (), lambda slopes, v, key, site: rule(site))
     if name == "guided":
-        chosen = _guided(directions, mix)
+        chosen = _guided(directions, guide == "server", mix)
     else:
         draw = orthonormal if name == "orthogonal" else spheres
         chosen = Estimator(name, directions, False, 0, lambda key, x, memory: draw(key, x, directions), _isotropic)
@@ -125,8 +137,9 @@ def _isotropic(slopes: Float[Array, "K"], v: PyTree, key: Any, site: Any) -> PyT
     return trees.weighted_sum(n / slopes.shape[0] * slopes, v)
 
 
-def _guided(directions: int, mix: float) -> Estimator:
-    """The client's recent displacements first, the latest in front; random orthogonal directions fill up to K.
+def _guided(directions: int, served: bool, mix: float) -> Estimator:
+    """The guides first (the server's gradient if `served`, then the client's recent displacements, the latest in front);
+    with K > 1 the last direction is random.
 
     Along a guide the slope is exact, so g is the projection of the gradient on the guides: the factor is 1, not n. Why
     it works: for the quadratic coupling the gradient is lambda (I - J)^T (x - y), and x - y is the guide. Random
@@ -157,7 +170,7 @@ def _guided(directions: int, mix: float) -> Estimator:
         weights = jnp.where(jnp.arange(directions) < guides, 1.0, (n - guides) / max(random, 1))
         return trees.weighted_sum(weights * slopes, v)
 
-    return Estimator("guided", directions, True, guides, propose, estimate)
+    return Estimator("guided", directions, True, guides - served, propose, estimate, served)
 
 
 def _coin(key: Key[Array, ""], mix: float) -> Any:

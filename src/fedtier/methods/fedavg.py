@@ -52,10 +52,10 @@ def fedavg(
     client_lr: StepSize = 0.1,
     batch: int = 32,
     weighting: str = "data",
-    fine_tune: bool = False,
+    fine_tune: StepSize = 0.0,
 ) -> Method:
-    """FedAvg on problem.f1. `weighting` "data" averages by rows as published, "uniform" by clients; `fine_tune` gives
-    each client a personal model by local steps from the final x."""
+    """FedAvg on problem.f1. `weighting` "data" averages by rows as published, "uniform" by clients; `fine_tune` > 0
+    gives each client a personal model by local steps of that size from the final x."""
     return averaging("fedavg", problem, lambda y, x: trees.zeros_like(y), client_lr, batch, weighting, fine_tune)
 
 
@@ -66,7 +66,7 @@ def averaging(
     client_lr: StepSize,
     batch: int,
     weighting: str,
-    fine_tune: bool,
+    fine_tune: StepSize,
 ) -> Method:
     """FedAvg whose local gradient has `pull(y, x)` added to it."""
     lr = client_schedule(client_lr)
@@ -93,5 +93,5 @@ def averaging(
         local=local,
         aggregate=aggregate,
         global_model=lambda server: server.x,
-        personal_model=fine_tuned(problem.f1, lr, batch, fine_tune),
+        personal_model=fine_tuned(problem.f1, fine_tune, batch),
     )

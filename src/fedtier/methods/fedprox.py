@@ -25,7 +25,7 @@ def fedprox(
     client_lr: StepSize = 0.1,
     batch: int = 32,
     weighting: str = "data",
-    fine_tune: bool = False,
+    fine_tune: StepSize = 0.0,
 ) -> Method:
     """FedProx on problem.f1 with mu = `proximity`; the other options are FedAvg's."""
     not_negative("proximity", proximity)

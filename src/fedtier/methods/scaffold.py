@@ -52,7 +52,7 @@ def scaffold(
     client_lr: StepSize = 0.1,
     batch: int = 32,
     server_rate: float = 1.0,
-    fine_tune: bool = False,
+    fine_tune: StepSize = 0.0,
 ) -> Method:
     """SCAFFOLD on problem.f1, every client counted alike as published; `fine_tune` as in FedAvg."""
     lr = client_schedule(client_lr)
@@ -87,5 +87,5 @@ def scaffold(
         local=local,
         aggregate=aggregate,
         global_model=lambda server: server.x,
-        personal_model=fine_tuned(problem.f1, lr, batch, fine_tune),
+        personal_model=fine_tuned(problem.f1, fine_tune, batch),
     )

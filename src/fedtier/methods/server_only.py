@@ -17,7 +17,7 @@ from ..problem import Bilevel
 from ..schedules import StepSize
 from .method import Method, Round
 from .personal import fine_tuned
-from .solvers import Descent, client_schedule, descent
+from .solvers import Descent, descent
 
 
 class Info(NamedTuple):
@@ -32,12 +32,11 @@ def server_only(
     server_steps: int = 1,
     server_step: str | optax.GradientTransformation = "sgd",
     averaging: int = 0,
-    client_lr: StepSize = 0.1,
     batch: int = 32,
-    fine_tune: bool = False,
+    fine_tune: StepSize = 0.0,
 ) -> Method:
-    """f1 alone; nothing crosses the wire. The server's options are those of `zo_hfl`; `fine_tune`, with `client_lr` and
-    `batch`, as in FedAvg."""
+    """f1 alone; nothing crosses the wire. The server's options are those of `zo_hfl`; `fine_tune` and
+    `batch` as in FedAvg."""
     init, step, model = descent(
         problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
         averaging=averaging,
@@ -55,5 +54,5 @@ def server_only(
         local=lambda client, shared, own, view, spec, turn: (client, ()),
         aggregate=aggregate,
         global_model=model,
-        personal_model=fine_tuned(problem.f1, client_schedule(client_lr), batch, fine_tune),
+        personal_model=fine_tuned(problem.f1, fine_tune, batch),
     )

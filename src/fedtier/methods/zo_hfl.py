@@ -23,10 +23,10 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
 from ..errors import FedtierWarning, choice, positive, require
-from ..federation import View
+from ..federation import View, sample
 from ..keys import Tag
 from ..problem import Bilevel
-from ..schedules import StepSize
+from ..schedules import StepSize, as_schedule, inverse
 from . import estimators
 from .estimators import Site
 from .method import Method, Round, Turn
@@ -36,6 +36,7 @@ from .solvers import Descent, descent, lower_level
 
 class Shared(NamedTuple):
     x: PyTree  # x_r [n]
+    guide: Any = ()  # guide = "server": grad f1(x_r) on a minibatch [n]; else ()
 
 
 class Own(NamedTuple):
@@ -78,6 +79,7 @@ def zo_hfl(
     estimator: str = "sphere",
     smoothing: float = 0.1,
     directions: int = 1,
+    guide: str = "displacement",
     mix: float = 0.0,
     control: bool = False,
     coupled: bool = True,
@@ -92,21 +94,21 @@ def zo_hfl(
     server_step: str | optax.GradientTransformation = "sgd",
     averaging: int = 0,
     trust: float = 0.0,
-    fine_tune: bool = False,
+    fine_tune: StepSize = 0.0,
 ) -> Method:
     """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
 
     estimator     "sphere", "orthogonal", "guided", "first_order", "exact", or "auto": the best by measurement
     smoothing     eta; below 0.01 float32 rounding shows (a warning says so)
-    directions    K directions per client and round, 2 K solves; mix, control: see `estimators.make`
+    directions    K directions per client and round, 2 K solves; guide, mix, control: see `estimators.make`
     coupled       the 2 K solves share their minibatches: 10 to 100 times less noise in the difference, one gather
     uplink        what leaves a client: "values", 2 K numbers, or "models", its 2 K models (both: sphere, orthogonal), or
                   "estimate", g_i itself (the others); "auto": the least that the estimator needs
     start         "probe": a solve starts at x ± eta v; "warm": at the client's last solution, projected
     cohort        "arrived": mean of g_i over the replies; "latest": over the latest reply of every client, which at low
                   participation trades staleness for variance (needs an estimator that sends g_i; one model of state)
-    fine_tune     the personal model is not y_i(x) but x after 2 H steps on f1, the budget of two solves, inside Y: for a
-                  large proximity, which serves the global model and holds y_i(x) close to it
+    fine_tune     c > 0: the personal model is not y_i(x) but x after 2 H steps c/(t + 1) on f1, the budget of two solves,
+                  inside Y: for a large proximity, which serves the global model and holds y_i(x) close to it
     averaging, trust, server_*    see `solvers.descent`; server_step: sgd, momentum, adam or any optax one
     """
     positive("smoothing", smoothing)
@@ -117,7 +119,7 @@ def zo_hfl(
         warnings.warn(
             f"smoothing = {smoothing}: float32 rounds x ± eta v; use >= {FLOAT32_FLOOR}", FedtierWarning, stacklevel=2
         )
-    chosen = estimators.make(estimator, problem, directions=directions, mix=mix, control=control, uplink=uplink)
+    chosen = estimators.make(estimator, problem, directions=directions, guide=guide, mix=mix, control=control, uplink=uplink)
     fits = cohort == "arrived" or chosen.private
     require(fits, "cohort", cohort, f"needs an estimator that sends g_i, not {chosen.name}", "estimator = 'guided' does")
     init, step, model = descent(
@@ -125,7 +127,8 @@ def zo_hfl(
         averaging=averaging, trust=trust,
     )  # fmt: skip
     solve = lower_level(problem, client_lr=client_lr, batch=batch)
-    free_solve = lower_level(problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows)), client_lr=client_lr, batch=batch)
+    alone = problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows))
+    tune = None if fine_tune == 0 else lower_level(alone, client_lr=as_schedule("fine_tune", fine_tune, inverse), batch=batch)
     warm, latest, K = start == "warm", cohort == "latest", chosen.directions
 
     def probes(x: PyTree, v: PyTree) -> PyTree:
@@ -146,7 +149,7 @@ def zo_hfl(
             return solve(point, first, view, spec, steps, key if coupled else keys.at(key, draw))
 
         if K:
-            v = chosen.propose(own.key, x, client.guides)
+            v = chosen.propose(own.key, x, known_guides(client, shared))
             points = probes(x, v)
             draws = jnp.arange(2 * K).reshape(2, K)
             ys = jax.vmap(jax.vmap(lambda point, draw: solve_at(point, draw, turn.steps)))(points, draws)
@@ -161,6 +164,19 @@ def zo_hfl(
         g = trees.where(turn.steps > 0, g, client.latest if latest else trees.zeros_like(g))
         up = Estimate(trees.sub(g, client.latest) if latest else g)
         return remember(client, x, y, turn)._replace(latest=g if latest else ()), up
+
+    def known_guides(client: Client, shared: Shared) -> PyTree:
+        if not chosen.served:
+            return client.guides
+        first = trees.map(lambda a: a[None], shared.guide)
+        return trees.map(lambda a, b: jnp.concatenate([a, b]), first, client.guides) if chosen.guides else first
+
+    def broadcast(server: Server, round: Round) -> Shared:
+        x = server.descent.x
+        if not chosen.served:
+            return Shared(x)
+        rows = sample(round.view, keys.at(round.key, Tag.DIRECTION), server_batch)
+        return Shared(x, jax.grad(problem.f1)(x, rows))
 
     def remember(client: Client, x: PyTree, y: PyTree, turn: Turn) -> Client:
         def newer(old: Array, new: Array) -> Array:
@@ -190,16 +206,15 @@ def zo_hfl(
 
     def personal_model(client: Client, x: PyTree, view: View, spec: Any, turn: Turn) -> PyTree:
         key = keys.at(turn.key, Tag.PERSONAL)
-        if not fine_tune:
-            return solve(x, client.y if warm else x, view, spec, turn.steps, key)
-        return free_solve(x, client.y if warm else x, view, spec, 2 * turn.steps, key)
+        first = client.y if warm else x
+        return solve(x, first, view, spec, turn.steps, key) if tune is None else tune(x, first, view, spec, 2 * turn.steps, key)
 
     return Method(
         name="zo_hfl",
         needs_server_data=True,
         server_init=lambda x: Server(init(x), trees.zeros_like(x) if latest else ()),
         client_init=client_init,
-        broadcast=lambda server, round: Shared(server.descent.x),
+        broadcast=broadcast,
         address=lambda server, turn: Own(keys.at(turn.key, Tag.DIRECTION)),
         local=local,
         aggregate=aggregate,
