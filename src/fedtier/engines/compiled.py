@@ -13,13 +13,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import trees
 from ..errors import choice, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method
-from .devices import balance, dealt, everywhere
+from .devices import balance, dealt, everywhere, on_all
 from .engine import Engine, Slice, State, check_federation, initial_state, round_of, turn_of
 
 
@@ -47,25 +47,7 @@ def compiled(
         choice("cohort", cohort, ("auto", "map", "vmap"))
     devices = jax.devices() if devices is None else devices
 
-    def local(shared: PyTree, federation: Federation, members: tuple, devices: Sequence[Any]) -> tuple[PyTree, PyTree]:
-        def part(common: tuple, members: tuple) -> tuple[PyTree, PyTree]:
-            shared, federation = common
-
-            def one(member: tuple) -> tuple[PyTree, PyTree]:
-                client, own, window, spec, turn = member
-                return method.local(client, shared, own, federation.view(window), spec, turn)
-
-            return each(one, members, cohort, members[-1].steps)
-
-        def idle(members: tuple, which: Any) -> tuple:
-            *rest, turn = members
-            return (*rest, turn._replace(steps=jnp.where(which, 0, turn.steps)))
-
-        return dealt(part, (shared, federation), members, members[-1].steps, idle, devices)
-
-    def play(
-        state: State, federation: Federation, key: Key[Array, ""], number: Any, row: Slice, devices: Sequence[Any]
-    ) -> tuple[State, PyTree]:
+    def play(state: State, federation: Federation, key: Any, number: Any, row: Slice, sharing: Sequence[Any]) -> Any:
         ids, arrived = row.ids, row.arrived
         round = round_of(federation, number, ids, arrived, key)
         turns = jax.vmap(lambda i, steps: turn_of(number, i, steps, key))(ids, row.steps)
@@ -73,51 +55,49 @@ def compiled(
         owns = jax.vmap(method.address, in_axes=(None, 0))(state.server, turns)
         specs = trees.take(federation.spec, ids)
         members = (trees.take(state.clients, ids), owns, trees.take(federation.train, ids), specs, turns)
-        clients, ups = local(shared, federation._replace(spec=()), members, devices)
+
+        def one(member: tuple) -> tuple[PyTree, PyTree]:
+            client, own, window, spec, turn = member
+            return method.local(client, shared, own, federation.view(window), spec, turn)
+
+        def part(members: tuple) -> tuple[PyTree, PyTree]:
+            return each(one, members, cohort, members[-1].steps)
+
+        clients, ups = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
         server, info = method.aggregate(state.server, owns, ups, specs, round)
         return State(server, _scatter(state.clients, clients, ids, arrived)), info
 
     def advance(
-        state: State, federation: Federation, rows: Slice, key: Key[Array, ""], first: Any, count: Any, devices: Sequence[Any]
+        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: Sequence[Any] = devices
     ) -> tuple[State, PyTree]:
         def body(k: Int[Array, ""], carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
             state, infos = carry
-            state, info = play(state, federation, key, first + k, trees.take(rows, k), devices)
+            state, info = play(state, federation, key, first + k, trees.take(rows, k), sharing)
             return state, trees.map(lambda all, one: all.at[k].set(one), infos, info)
 
-        one_round = functools.partial(play, devices=devices)
-        shapes = jax.eval_shape(one_round, state, federation, key, first, trees.take(rows, 0))[1]
+        alone = functools.partial(play, sharing=())
+        shapes = jax.eval_shape(alone, state, federation, key, first, trees.take(rows, 0))[1]
         infos = trees.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
         return jax.lax.fori_loop(0, count, body, (state, infos))
 
     def advance_seeds(
-        state: State, federation: Federation, rows: Slice, key: Key[Array, ""], first: Any, count: Any, devices: Sequence[Any]
+        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any
     ) -> tuple[State, PyTree]:
         """Devices share the seeds where these keep them as busy as the cohort would: seeds never wait for each other."""
-        many, (number, _, cohort_size) = len(devices), rows.ids.shape
-        share_seeds = balance(number, many) >= balance(cohort_size, many)
-        inside = devices[:1] if share_seeds else devices
+        number, _, size = rows.ids.shape
+        by_seed = balance(number, devices) >= balance(size, devices)
 
-        def part(common: tuple, members: tuple) -> tuple[State, PyTree]:
-            arrays, first = common
-
-            def one(member: tuple) -> tuple[State, PyTree]:
-                state, rest, rows, key, count = member
-                return advance(state, rest._replace(arrays=arrays), rows, key, first, count, inside)
-
-            return each(one, members)
-
-        def idle(members: tuple, which: Any) -> tuple:
-            *rest, count = members
-            return (*rest, jnp.where(which, 0, count))
+        def one(member: tuple) -> tuple[State, PyTree]:
+            state, rest, rows, key, count = member
+            federation_of_seed = rest._replace(arrays=federation.arrays)
+            return advance(state, federation_of_seed, rows, key, first, count, () if by_seed else devices)
 
         members = (state, federation._replace(arrays=()), rows, key, jnp.broadcast_to(count, number))
-        common = (federation.arrays, first)
-        work = jnp.sum(rows.steps, axis=(1, 2))
-        return dealt(part, common, members, work, idle, devices) if share_seeds else part(common, members)
+        return dealt(lambda members: each(one, members), members, devices if by_seed else (), idle=_without_rounds)
 
-    whole_run = functools.partial(advance_seeds if seeds else advance, devices=devices)
-    program = jax.jit(whole_run, donate_argnums=0, compiler_options=_compiler_options())
+    program = jax.jit(
+        on_all(devices, advance_seeds if seeds else advance), donate_argnums=0, compiler_options=_compiler_options()
+    )
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
         whole("count", count, 0)
@@ -147,6 +127,16 @@ def each(function: Callable[..., PyTree], members: PyTree, how: str | int = "aut
         out = jax.lax.map(function, trees.take(members, order), batch_size=how)
         return trees.take(out, jnp.argsort(order))
     return jax.lax.map(function, members) if how == "map" else jax.vmap(function)(members)
+
+
+def _without_steps(members: tuple, which: Any) -> tuple:
+    *rest, turn = members
+    return (*rest, turn._replace(steps=jnp.where(which, 0, turn.steps)))
+
+
+def _without_rounds(members: tuple, which: Any) -> tuple:
+    *rest, count = members
+    return (*rest, jnp.where(which, 0, count))
 
 
 def _scatter(everyone: PyTree, cohort: PyTree, ids: Int[Array, "S"], arrived: Bool[Array, "S"]) -> PyTree:

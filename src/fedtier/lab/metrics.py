@@ -18,7 +18,7 @@ from jaxtyping import PyTree
 from .. import keys, trees
 from ..engines import codec
 from ..engines.compiled import each
-from ..engines.devices import balance, dealt, everywhere
+from ..engines.devices import balance, dealt, everywhere, on_all
 from ..engines.engine import State, round_of, turn_of
 from ..federation import Federation, View, Window, mean_over_rows
 from ..keys import Tag
@@ -60,10 +60,10 @@ def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[...,
             return jnp.nan
         return mean_over_rows(lambda rows: jax.vmap(lambda row: problem.f1(x, _one(row)))(rows), view)
 
-    def clients(common: tuple, members: tuple) -> tuple[Any, Any, Any]:
-        x, federation, key, number = common
+    def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
+        x = method.global_model(state.server)
 
-        def one(member: tuple) -> tuple[Any, Any, Any]:
+        def one_client(member: tuple) -> tuple[Any, Any, Any]:
             client, state, train, held, spec, steps = member
             turn = turn_of(number, client, steps, key)
             view, own_test = federation.view(train), federation.view(held)
@@ -73,19 +73,11 @@ def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[...,
             solved = y if solves_lower_level else experiment.solve(x, x, view, spec, steps, keys.at(turn.key, Tag.PERSONAL))
             return problem.f2(x, solved, spec), accuracy(y, own_test), accuracy(x, own_test)
 
-        return each(one, members)
-
-    def idle(members: tuple, which: Any) -> tuple:
-        *rest, steps = members
-        return (*rest, jnp.where(which, 0, steps))
-
-    def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
-        x = method.global_model(state.server)
         members = (
             jnp.asarray(chosen), trees.take(state.clients, chosen), trees.take(federation.train, chosen),
             trees.take(federation.held, chosen), trees.take(federation.spec, chosen), steps,
         )  # fmt: skip
-        f2, personal, shared = dealt(clients, (x, federation, key, number), members, steps, idle, devices)
+        f2, personal, shared = dealt(lambda members: each(one_client, members), members, devices)
         test = federation.view(federation.test)
         return Scores(loss(x, federation.view(federation.server)), loss(x, test), accuracy(x, test), f2, personal, shared)
 
@@ -94,25 +86,19 @@ def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[...,
 
 def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
     """evaluate(state, round) -> Scores with a leading axis for the seeds. Devices share the seeds or else the clients."""
-    chosen, devices, seeds = evaluated_clients(experiment), jax.devices(), experiment.config.run.seeds
-    share_seeds = balance(seeds, len(devices)) >= balance(len(chosen), len(devices))
-    score = scorer(experiment, () if share_seeds else devices)
+    chosen, devices = evaluated_clients(experiment), jax.devices()
+    by_seed = balance(experiment.config.run.seeds, devices) >= balance(len(chosen), devices)
+    score = scorer(experiment, () if by_seed else devices)
 
-    def part(common: tuple, members: tuple) -> Scores:
-        arrays, number, steps = common
-
+    def all_seeds(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
         def one(member: tuple) -> Scores:
             state, rest, key = member
-            return score(state, rest._replace(arrays=arrays), key, number, steps)
+            return score(state, rest._replace(arrays=federation.arrays), key, number, steps)
 
-        return each(one, members)
+        members = (state, federation._replace(arrays=()), key)
+        return dealt(lambda members: each(one, members), members, devices if by_seed else ())
 
-    @jax.jit
-    def program(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
-        common, members = (federation.arrays, number, steps), (state, federation._replace(arrays=()), key)
-        if not share_seeds:
-            return part(common, members)
-        return dealt(part, common, members, jnp.ones(seeds, jnp.int32), lambda members, which: members, devices)
+    program = jax.jit(on_all(devices, all_seeds))
 
     def evaluate(state: State, number: int) -> Scores:
         steps = jnp.asarray(experiment.steps[number][chosen])

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..engines import compiled
 from ..engines.compiled import each
-from ..engines.devices import dealt, everywhere
+from ..engines.devices import dealt, everywhere, on_all
 from ..errors import FedtierError, choice, require
 from ..federation import Federation, Plan
 from ..schedules import inverse, inverse_sqrt
@@ -78,23 +78,19 @@ def search(config: Config, grid: dict[str, list[float]], experiment: Experiment 
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
         return scorer(traced)(state, federation, key, jnp.asarray(rounds), steps)
 
-    def part(seeds: tuple, columns: dict[str, Any]) -> Scores:
-        federation, *rest = seeds
+    def program(columns: dict[str, Any], federation: Federation, *seeds: Any) -> Scores:
+        def all_seeds(options: dict[str, Any]) -> Scores:
+            def one(member: tuple) -> Scores:
+                windows, x, plan, key = member
+                return final(options, x, windows._replace(arrays=federation.arrays), plan, key)
 
-        def one(options: dict[str, Any], member: tuple) -> Scores:
-            windows, x, plan, key = member
-            return final(options, x, windows._replace(arrays=federation.arrays), plan, key)
+            return each(one, (federation._replace(arrays=()), *seeds))
 
-        members = (federation._replace(arrays=()), *rest)
-        return each(lambda options: each(lambda member: one(options, member), members), columns)
+        return dealt(lambda columns: each(all_seeds, columns), columns, devices)
 
     columns = {name: jnp.asarray([point[name] for point in points], jnp.float32) for name in grid}
-    seeds = (experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
-
-    def program(seeds: tuple, columns: dict[str, Any]) -> Scores:
-        return dealt(part, seeds, columns, jnp.ones(len(points), jnp.int32), lambda columns, which: columns, devices)
-
-    scores = jax.tree.map(np.asarray, jax.jit(program)(*everywhere((seeds, columns), devices)))
+    given = (columns, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
+    scores = jax.tree.map(np.asarray, jax.jit(on_all(devices, program))(*everywhere(given, devices)))
     personal = np.asarray([[spread(seed)["mean"] or np.nan for seed in point] for point in scores.personal_accuracy])
     accuracy = np.where(np.isfinite(scores.global_loss), scores.global_accuracy, np.nan)
     found = [Point(point, accuracy[k], personal[k]) for k, point in enumerate(points)]
