@@ -19,8 +19,10 @@ from .. import trees
 from ..errors import choice, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method
-from .devices import balance, dealt, everywhere, on_all
+from .devices import balance, compiler_options, dealt, everywhere, on_all, rank
 from .engine import Engine, Slice, State, check_federation, initial_state, round_of, turn_of
+
+SMALL, CHUNK = 2048, 16  # numbers a client handles, and clients in a chunk: by measurement, docs/scaling.md
 
 
 def compiled(
@@ -34,8 +36,9 @@ def compiled(
     """The engine for `method`.
 
     capacity   the most rounds one call may advance
-    cohort     "map", "vmap", a chunk size, or "auto": map on a CPU, where a batched product is slower than several
-               plain ones and nobody waits for the slowest client; vmap elsewhere
+    cohort     "map", "vmap", a chunk size, or "auto": vmap on a GPU; on a CPU map, where a batched product is slower
+               than several plain ones and nobody waits for the slowest client, but chunks for models so small that
+               what counts is the number of operations and not their size (docs/scaling.md)
     devices    share the cohort, or the seeds, among these; all there are by default. Replies are gathered before they
                are summed, so the result does not depend on how many there are
     seeds      state, plan, key, federation (but its arrays) and x carry a leading axis, one row per seed
@@ -45,9 +48,10 @@ def compiled(
         whole("cohort", cohort)
     else:
         choice("cohort", cohort, ("auto", "map", "vmap"))
-    devices = jax.devices() if devices is None else devices
+    devices = tuple(jax.devices() if devices is None else devices)
 
-    def play(state: State, federation: Federation, key: Any, number: Any, row: Slice, sharing: Sequence[Any]) -> Any:
+    @functools.partial(jax.jit, static_argnames="sharing")  # so that it is traced once: for its shapes, then for its place
+    def play(state: State, federation: Federation, key: Any, number: Any, row: Slice, sharing: tuple) -> Any:
         ids, arrived = row.ids, row.arrived
         round = round_of(federation, number, ids, arrived, key)
         turns = jax.vmap(lambda i, steps: turn_of(number, i, steps, key))(ids, row.steps)
@@ -61,22 +65,22 @@ def compiled(
             return method.local(client, shared, own, federation.view(window), spec, turn)
 
         def part(members: tuple) -> tuple[PyTree, PyTree]:
-            return each(one, members, cohort, members[-1].steps)
+            how = _layout(members, trees.size((shared, trees.take(members[0], 0)))) if cohort == "auto" else cohort
+            return each(one, members, how, members[-1].steps)
 
         clients, ups = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
         server, info = method.aggregate(state.server, owns, ups, specs, round)
         return State(server, _scatter(state.clients, clients, ids, arrived)), info
 
     def advance(
-        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: Sequence[Any] = devices
+        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: tuple = devices
     ) -> tuple[State, PyTree]:
         def body(k: Int[Array, ""], carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
             state, infos = carry
             state, info = play(state, federation, key, first + k, trees.take(rows, k), sharing)
             return state, trees.map(lambda all, one: all.at[k].set(one), infos, info)
 
-        alone = functools.partial(play, sharing=())
-        shapes = jax.eval_shape(alone, state, federation, key, first, trees.take(rows, 0))[1]
+        shapes = jax.eval_shape(lambda: play(state, federation, key, first, trees.take(rows, 0), sharing))[1]
         infos = trees.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
         return jax.lax.fori_loop(0, count, body, (state, infos))
 
@@ -96,7 +100,7 @@ def compiled(
         return dealt(lambda members: each(one, members), members, devices if by_seed else (), idle=_without_rounds)
 
     program = jax.jit(
-        on_all(devices, advance_seeds if seeds else advance), donate_argnums=0, compiler_options=_compiler_options()
+        on_all(devices, advance_seeds if seeds else advance), donate_argnums=0, compiler_options=compiler_options()
     )
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
@@ -104,18 +108,20 @@ def compiled(
         rows = Slice.of(plan, first, count, capacity)
         numbers = (jnp.asarray(first), jnp.asarray(count))
         state, infos = program(*everywhere((state, federation, rows, key, *numbers), devices))
-        return state, trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
+        if count < capacity:
+            infos = trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
+        return state, infos
+
+    @jax.jit
+    def first_state(x: PyTree, federation: Federation) -> State:
+        one = functools.partial(initial_state, method)
+        return jax.vmap(one)(x, federation) if seeds else one(x, federation)
 
     def init(x: PyTree, federation: Federation) -> State:
         check_federation(method, federation)
-        return _init_seeds(method, x, federation) if seeds else initial_state(method, x, federation)
+        return first_state(x, federation._replace(arrays=()))
 
     return Engine("compiled", init, run)
-
-
-def _compiler_options() -> dict[str, Any]:
-    """On a CPU every product on one core: a local step's are too small to share, waking a second core costs more."""
-    return {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
 
 
 def each(function: Callable[..., PyTree], members: PyTree, how: str | int = "auto", steps: Any = None) -> PyTree:
@@ -123,10 +129,23 @@ def each(function: Callable[..., PyTree], members: PyTree, how: str | int = "aut
     if how == "auto":
         how = "map" if jax.default_backend() == "cpu" else "vmap"
     if isinstance(how, int):
-        order = jnp.argsort(steps) if steps is not None else jnp.arange(jax.tree.leaves(members)[0].shape[0])
-        out = jax.lax.map(function, trees.take(members, order), batch_size=how)
-        return trees.take(out, jnp.argsort(order))
+        place = jnp.arange(_rows(members)) if steps is None else rank(steps)
+        order = jnp.zeros_like(place).at[place].set(jnp.arange(len(place)))
+        return trees.take(jax.lax.map(function, trees.take(members, order), batch_size=how), place)
     return jax.lax.map(function, members) if how == "map" else jax.vmap(function)(members)
+
+
+def _layout(members: PyTree, numbers: int) -> str | int:
+    """ "auto" for a cohort in which a client handles so many `numbers`: models and state, not rows."""
+    if numbers > SMALL or jax.default_backend() != "cpu":
+        return "auto"
+    rows = _rows(members)
+    chunk = max(size for size in range(1, CHUNK + 1) if rows % size == 0)  # a remainder would be a second program
+    return chunk if chunk > 1 and rows > chunk else "map"
+
+
+def _rows(members: PyTree) -> int:
+    return jax.tree.leaves(members)[0].shape[0]
 
 
 def _without_steps(members: tuple, which: Any) -> tuple:
@@ -146,12 +165,3 @@ def _scatter(everyone: PyTree, cohort: PyTree, ids: Int[Array, "S"], arrived: Bo
         return all.at[jnp.where(arrived, ids, all.shape[0])].set(some, mode="drop")
 
     return trees.map(leaf, everyone, cohort)
-
-
-def _federation_axes(federation: Federation) -> Federation:
-    axes = jax.tree.map(lambda a: 0, federation)
-    return axes._replace(arrays=jax.tree.map(lambda a: None, federation.arrays))
-
-
-def _init_seeds(method: Method, x: PyTree, federation: Federation) -> State:
-    return jax.vmap(lambda x, f: initial_state(method, x, f), in_axes=(0, _federation_axes(federation)))(x, federation)

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int, PyTree
 
@@ -26,7 +27,9 @@ AXIS, WHOLE = "parts", PartitionSpec()
 def use_all_cores() -> None:
     """Makes JAX see one CPU device per core. Leaves alone whoever has said how many there shall be
     (JAX_NUM_CPU_DEVICES, jax_num_cpu_devices, XLA_FLAGS) and a JAX that is already running."""
-    asked = jax.config.jax_num_cpu_devices >= 0 or "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    asked = jax.config.values["jax_num_cpu_devices"] >= 0 or "xla_force_host_platform_device_count" in os.environ.get(
+        "XLA_FLAGS", ""
+    )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if asked or cores < 2:
         return
@@ -36,6 +39,11 @@ def use_all_cores() -> None:
         return
 
 
+def compiler_options() -> dict[str, Any]:
+    """For every engine, because sums differ in the last digit with them: on a CPU each product stays on one core."""
+    return {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
+
+
 def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:
     """The same arrays on each device. The cores of a CPU share one copy in memory, so this costs nothing there."""
     if len(devices) < 2:
@@ -43,7 +51,7 @@ def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:
     target = NamedSharding(_mesh(devices), WHOLE)
 
     def leaf(a: Any) -> Any:
-        if isinstance(a, jax.core.Tracer) or getattr(a, "sharding", None) == target:
+        if isinstance(a, Tracer) or getattr(a, "sharding", None) == target:
             return a
         if _is_key(a):
             return jax.device_put(a, target)
@@ -75,8 +83,8 @@ def dealt(
     if many < 2:
         return function(members)
     deep = -(-rows // many)
-    rank = jnp.arange(rows) if work is None else _rank(work)  # the longest first, one to each device in turn
-    seat = rank % many * deep + rank // many
+    place = jnp.arange(rows) if work is None else rank(work)  # the longest first, one to each device in turn
+    seat = place % many * deep + place // many
     hand = jnp.zeros(deep * many, jnp.int32).at[seat].set(jnp.arange(rows)).reshape(many, deep)
     filler = jnp.ones(deep * many, bool).at[seat].set(False).reshape(many, deep)
     me = jax.lax.axis_index(AXIS)
@@ -90,7 +98,7 @@ def balance(rows: int, devices: Sequence[Any]) -> float:
     return rows / (many * -(-rows // many))
 
 
-def _rank(work: Int[Array, "S"]) -> Int[Array, "S"]:
+def rank(work: Int[Array, "S"]) -> Int[Array, "S"]:
     """The place of each row when the largest come first. By counting: to compile a sort takes a fifth of a second."""
     number = jnp.arange(work.shape[0])
     before = (work[None] > work[:, None]) | ((work[None] == work[:, None]) & (number[None] < number[:, None]))

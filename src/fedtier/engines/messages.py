@@ -17,13 +17,15 @@ from .. import trees
 from ..federation import Federation, Plan
 from ..methods.method import Method
 from .codec import Down, decode, encode
+from .devices import compiler_options
 from .engine import Engine, State, check_federation, initial_state, round_of, turn_of
 
 
 def messages(method: Method, *, jit: bool = True) -> Engine:
     """The engine for `method`; with `jit=False` every line runs as plain Python over arrays."""
-    local = jax.jit(method.local) if jit else method.local
-    aggregate = jax.jit(method.aggregate) if jit else method.aggregate
+    local, aggregate = method.local, method.aggregate
+    if jit:
+        local, aggregate = (jax.jit(f, compiler_options=compiler_options()) for f in (local, aggregate))
 
     def play(state: State, federation: Federation, plan: Plan, key: Any, number: int) -> tuple[State, PyTree]:
         ids, steps, arrived = (jnp.asarray(table[number]) for table in plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Int
 
@@ -46,7 +47,7 @@ def draw(config: Config) -> Census:
 
 def of_experiment(experiment: Experiment) -> Census:
     """The census of the first seed."""
-    rows = experiment.federation
+    rows = jax.tree.map(np.asarray, experiment.federation._replace(arrays=()))
     first = rows._replace(
         index=rows.index[0],
         test=type(rows.test)(*(a[0] for a in rows.test)),

@@ -18,7 +18,7 @@ from jaxtyping import PyTree
 from .. import keys, trees
 from ..engines import codec
 from ..engines.compiled import each
-from ..engines.devices import balance, dealt, everywhere, on_all
+from ..engines.devices import balance, compiler_options, dealt, everywhere, on_all
 from ..engines.engine import State, round_of, turn_of
 from ..federation import Federation, View, Window, mean_over_rows
 from ..keys import Tag
@@ -98,7 +98,7 @@ def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
         members = (state, federation._replace(arrays=()), key)
         return dealt(lambda members: each(one, members), members, devices if by_seed else ())
 
-    program = jax.jit(on_all(devices, all_seeds))
+    program = jax.jit(on_all(devices, all_seeds), compiler_options=compiler_options())
 
     def evaluate(state: State, number: int) -> Scores:
         steps = jnp.asarray(experiment.steps[number][chosen])
@@ -130,11 +130,10 @@ class Traffic(NamedTuple):
 def traffic(experiment: Experiment, state: State) -> Traffic:
     """Read from the shapes of the messages; what the codec would write."""
     method = experiment.method
-    federation = jax.tree.map(lambda a: a[0], experiment.federation._replace(arrays=()))
-    federation = federation._replace(arrays=experiment.federation.arrays)
-    first = jax.tree.map(lambda a: a[0], state)
 
     def messages(state: State, federation: Federation, key: Any) -> tuple[PyTree, PyTree]:
+        state, rest, key = trees.take((state, federation._replace(arrays=()), key), 0)
+        federation = rest._replace(arrays=federation.arrays)
         zero = jnp.asarray(0)
         ids, arrived = jnp.zeros((1,), jnp.int32), jnp.ones((1,), bool)
         round, turn = round_of(federation, zero, ids, arrived, key), turn_of(zero, zero, zero, key)
@@ -144,6 +143,6 @@ def traffic(experiment: Experiment, state: State) -> Traffic:
         _, up = method.local(client, shared, own, view, spec, turn)
         return codec.Down(shared, own, turn), up
 
-    down, up = jax.eval_shape(messages, first, federation, experiment.key[0])
+    down, up = jax.eval_shape(messages, state, experiment.federation, experiment.key)
     silent = not jax.tree.leaves((down.shared, up))
     return Traffic(0 if silent else codec.size(down), codec.size(up))

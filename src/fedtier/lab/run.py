@@ -72,6 +72,7 @@ def _play(
     engine = compiled(experiment.method, capacity=capacity, seeds=True)
     state = engine.init(experiment.x, experiment.federation)
     evaluate, bytes_per_message = evaluator(experiment), traffic(experiment, state)
+    all_finite = jax.jit(trees.all_finite)
 
     first, written, spent = 0, 0, 0.0
     if resumed and (store.folder / "checkpoint.safetensors").exists():
@@ -129,7 +130,7 @@ def _play(
     with _stop_signals() as stopped:
         for number in [stop for stop in stops if stop > first]:
             state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, number - first)
-            if not bool(trees.all_finite(state)):
+            if not bool(all_finite(state)):
                 raise diverged(number, "the state is no longer finite")
             if number % config.run.eval_every == 0 or number == rounds:
                 scores = evaluate(state, number)
