@@ -9,6 +9,7 @@ not depend on how many devices there are.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int, PyTree
 
 from .. import trees
+from ..errors import FedtierError, require, whole
 
 AXIS, WHOLE = "parts", PartitionSpec()
 
@@ -39,6 +41,24 @@ def use_all_cores() -> None:
         return
 
 
+def join_hosts(address: str, rank: int, of: int) -> None:
+    """Makes this process number `rank` of `of` that compute as one; number 0 listens at `address`, HOST:PORT.
+
+    All run the same command with the same configuration, data and versions. Call it before anything is computed.
+    """
+    whole("--of", of, 2)
+    require(0 <= rank < of, "--rank", rank, f"must be from 0 to {of - 1}", "each process has its own")
+    fits = re.fullmatch(r".+:\d{1,5}", address) is not None
+    require(fits, "--hosts", address, "must be HOST:PORT of process 0", "for example --hosts 10.0.0.1:4040")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    try:
+        jax.distributed.initialize(address, num_processes=of, process_id=rank)
+    except Exception as error:
+        raise FedtierError(
+            "--hosts", address, f"cannot be joined: {error}", "start all processes within five minutes"
+        ) from None
+
+
 def compiler_options() -> dict[str, Any]:
     """For every engine, because sums differ in the last digit with them: on a CPU each product stays on one core."""
     return {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
@@ -53,9 +73,9 @@ def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:
     def leaf(a: Any) -> Any:
         if isinstance(a, Tracer) or getattr(a, "sharding", None) == target:
             return a
-        if _is_key(a):
-            return jax.device_put(a, target)
-        return jax.device_put(np.asarray(a), target)
+        source = a if _is_key(a) else np.asarray(a)  # from NumPy, because an array is copied from core to core
+        parts = [jax.device_put(source, device) for device in target.addressable_devices]
+        return jax.make_array_from_single_device_arrays(a.shape, target, parts)
 
     return trees.map(leaf, tree)
 
