@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-SETTINGS = """data.name=synthetic data.clients=12 data.partition=natural data.rows=40 method.name=scaffold run.participation=0.4
-    run.rounds=4 run.eval_every=2 run.tau=2 run.stragglers=0.2""".split()
+SETTINGS = [
+    *("data.name=synthetic", "data.clients=12", "data.partition=natural", "data.rows=40", "method.name=scaffold"),
+    *("run.participation=0.4", "run.rounds=4", "run.eval_every=2", "run.tau=2", "run.stragglers=0.2"),
+]
 
 
 def start(folder, *more):

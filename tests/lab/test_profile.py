@@ -1,5 +1,6 @@
 """A profile accounts for the whole life of the process, and its trace is what Perfetto reads."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -29,7 +30,9 @@ def test_the_phases_add_up_to_the_life_of_the_process(profiled):
     assert list(printed["profile"]) == list(PHASES)
     total = sum(printed["profile"].values())
     assert 0.7 * seconds < total <= seconds + 0.05  # what is left is the interpreter going down
-    assert all(printed["profile"][phase] > 0 for phase in ("start-up", "data", "compile", "rounds", "evaluation", "checkpoints"))
+    assert all(
+        printed["profile"][phase] > 0 for phase in ("start-up", "data", "compile", "rounds", "evaluation", "checkpoints")
+    )
 
 
 def test_the_trace_holds_one_event_for_each_stretch_and_evaluation_in_order(profiled):
@@ -37,7 +40,7 @@ def test_the_trace_holds_one_event_for_each_stretch_and_evaluation_in_order(prof
     events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     assert [e["args"]["note"] for e in events if e["name"] == "rounds"] == ["0 to 2", "2 to 4", "4 to 6"]
     assert [e["args"]["note"] for e in events if e["name"] == "evaluation"] == ["round 2", "round 4", "round 6"]
-    for before, after in zip(events, events[1:], strict=False):
+    for before, after in itertools.pairwise(events):
         assert before["ts"] + before["dur"] <= after["ts"] + 0.2  # microseconds, rounded to a tenth
     assert {"pid", "tid", "ts", "dur", "name", "ph"} <= set(events[0])
     rounds = sum(e["dur"] for e in events if e["name"] == "rounds") / 1e6

@@ -19,7 +19,7 @@ from .. import trees
 from ..errors import choice, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method
-from .devices import balance, compiler_options, dealt, everywhere, on_all, rank
+from .devices import as_many_as_hold, balance, compiler_options, dealt, everywhere, on_all, rank
 from .engine import Engine, Slice, State, check_federation, initial_state, round_of, turn_of
 
 SMALL, CHUNK = 2048, 16  # numbers a client handles, and clients in a chunk: by measurement, docs/scaling.md
@@ -39,8 +39,9 @@ def compiled(
     cohort     "map", "vmap", a chunk size, or "auto": vmap on a GPU; on a CPU map, where a batched product is slower
                than several plain ones and nobody waits for the slowest client, but chunks for models so small that
                what counts is the number of operations and not their size (docs/scaling.md)
-    devices    share the cohort, or the seeds, among these; all there are by default. Replies are gathered before they
-               are summed, so the result does not depend on how many there are
+    devices    share the cohort, or the seeds, among these; by default all there are, or on a CPU as many cores as
+               may each hold the clients' state (4 GiB in all). Replies are gathered before they are summed, so the
+               result does not depend on how many there are
     seeds      state, plan, key, federation (but its arrays) and x carry a leading axis, one row per seed
     """
     whole("capacity", capacity)
@@ -48,7 +49,6 @@ def compiled(
         whole("cohort", cohort)
     else:
         choice("cohort", cohort, ("auto", "map", "vmap"))
-    devices = tuple(jax.devices() if devices is None else devices)
 
     @functools.partial(jax.jit, static_argnames="sharing")  # so that it is traced once: for its shapes, then for its place
     def play(state: State, federation: Federation, key: Any, number: Any, row: Slice, sharing: tuple) -> Any:
@@ -73,7 +73,7 @@ def compiled(
         return State(server, _scatter(state.clients, clients, ids, arrived)), info
 
     def advance(
-        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: tuple = devices
+        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: tuple
     ) -> tuple[State, PyTree]:
         def body(k: Int[Array, ""], carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
             state, infos = carry
@@ -85,29 +85,31 @@ def compiled(
         return jax.lax.fori_loop(0, count, body, (state, infos))
 
     def advance_seeds(
-        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any
+        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: tuple
     ) -> tuple[State, PyTree]:
         """Devices share the seeds where these keep them as busy as the cohort would: seeds never wait for each other."""
         number, _, size = rows.ids.shape
-        by_seed = balance(number, devices) >= balance(size, devices)
+        by_seed = balance(number, sharing) >= balance(size, sharing)
 
         def one(member: tuple) -> tuple[State, PyTree]:
             state, rest, rows, key, count = member
             federation_of_seed = rest._replace(arrays=federation.arrays)
-            return advance(state, federation_of_seed, rows, key, first, count, () if by_seed else devices)
+            return advance(state, federation_of_seed, rows, key, first, count, () if by_seed else sharing)
 
         members = (state, federation._replace(arrays=()), rows, key, jnp.broadcast_to(count, number))
-        return dealt(lambda members: each(one, members), members, devices if by_seed else (), idle=_without_rounds)
+        return dealt(lambda members: each(one, members), members, sharing if by_seed else (), idle=_without_rounds)
 
-    program = jax.jit(
-        on_all(devices, advance_seeds if seeds else advance), donate_argnums=0, compiler_options=compiler_options()
-    )
+    @functools.cache
+    def program(sharing: tuple) -> Callable[..., tuple[State, PyTree]]:
+        run = functools.partial(advance_seeds if seeds else advance, sharing=sharing)
+        return jax.jit(on_all(sharing, run), donate_argnums=0, compiler_options=compiler_options())
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
         whole("count", count, 0)
+        sharing = as_many_as_hold(state.clients) if devices is None else tuple(devices)
         rows = Slice.of(plan, first, count, capacity)
-        numbers = (jnp.asarray(first), jnp.asarray(count))
-        state, infos = program(*everywhere((state, federation, rows, key, *numbers), devices))
+        given = (state, federation, rows, key, jnp.asarray(first), jnp.asarray(count))
+        state, infos = program(sharing)(*everywhere(given, sharing))
         if count < capacity:
             infos = trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
         return state, infos

@@ -24,6 +24,7 @@ from .. import trees
 from ..errors import FedtierError, require, whole
 
 AXIS, WHOLE = "parts", PartitionSpec()
+COPIES = 2**32
 
 
 def use_all_cores() -> None:
@@ -59,6 +60,16 @@ def join_hosts(address: str, rank: int, of: int) -> None:
         ) from None
 
 
+def as_many_as_hold(state: PyTree) -> tuple:
+    """The devices to use when each holds a copy of `state`: all, or on a CPU, whose cores share one memory, as many
+    as have room for their copies in COPIES bytes."""
+    devices = tuple(jax.devices())
+    if jax.default_backend() != "cpu" or jax.process_count() > 1:
+        return devices
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    return devices[: max(1, COPIES // max(1, size))]
+
+
 def compiler_options() -> dict[str, Any]:
     """For every engine, because sums differ in the last digit with them: on a CPU each product stays on one core."""
     return {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
@@ -69,12 +80,13 @@ def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:
     if len(devices) < 2:
         return tree
     target = NamedSharding(_mesh(devices), WHOLE)
+    here = [device for device in devices if device.process_index == jax.process_index()]
 
     def leaf(a: Any) -> Any:
         if isinstance(a, Tracer) or getattr(a, "sharding", None) == target:
             return a
         source = a if _is_key(a) else np.asarray(a)  # from NumPy, because an array is copied from core to core
-        parts = [jax.device_put(source, device) for device in target.addressable_devices]
+        parts = [jax.device_put(source, device) for device in here]
         return jax.make_array_from_single_device_arrays(a.shape, target, parts)
 
     return trees.map(leaf, tree)

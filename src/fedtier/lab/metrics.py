@@ -44,8 +44,8 @@ def evaluated_clients(experiment: Experiment) -> np.ndarray:
 
 
 def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[..., Scores]:
-    """score(state, federation, key, round, steps of the evaluated clients) -> Scores of one seed, the clients shared among
-    `devices`."""
+    """score(state, federation, key, round, steps) -> Scores of one seed, the clients shared among `devices`; state.clients
+    and steps are those of the evaluated clients alone."""
     method, problem, chosen = experiment.method, experiment.problem, evaluated_clients(experiment)
     solves_lower_level = method.name == "zo_hfl" and not experiment.config.method.options.get("fine_tune")
 
@@ -74,7 +74,7 @@ def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[...,
             return problem.f2(x, solved, spec), accuracy(y, own_test), accuracy(x, own_test)
 
         members = (
-            jnp.asarray(chosen), trees.take(state.clients, chosen), trees.take(federation.train, chosen),
+            jnp.asarray(chosen), state.clients, trees.take(federation.train, chosen),
             trees.take(federation.held, chosen), trees.take(federation.spec, chosen), steps,
         )  # fmt: skip
         f2, personal, shared = dealt(lambda members: each(one_client, members), members, devices)
@@ -98,11 +98,16 @@ def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
         members = (state, federation._replace(arrays=()), key)
         return dealt(lambda members: each(one, members), members, devices if by_seed else ())
 
+    @jax.jit
+    def taken(state: State) -> State:
+        return State(state.server, trees.map(lambda a: a[:, chosen], state.clients))
+
     program = jax.jit(on_all(devices, all_seeds), compiler_options=compiler_options())
 
     def evaluate(state: State, number: int) -> Scores:
         steps = jnp.asarray(experiment.steps[number][chosen])
-        out = program(*everywhere((state, experiment.federation, experiment.key, jnp.asarray(number), steps), devices))
+        given = (taken(state), experiment.federation, experiment.key, jnp.asarray(number), steps)
+        out = program(*everywhere(given, devices))
         return jax.tree.map(np.asarray, out)
 
     return evaluate

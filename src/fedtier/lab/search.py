@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..engines import compiled
+from .. import trees
+from ..engines import State, compiled
 from ..engines.compiled import each
 from ..engines.devices import compiler_options, dealt, everywhere, on_all
 from ..errors import FedtierError, choice, require
@@ -76,7 +77,8 @@ def search(config: Config, grid: dict[str, list[float]], experiment: Experiment 
         traced = with_options(experiment, {name: _shape(name, value) for name, value in options.items()})
         engine = compiled(traced.method, capacity=rounds, devices=devices[:1])
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
-        return scorer(traced)(state, federation, key, jnp.asarray(rounds), steps)
+        judged = State(state.server, trees.take(state.clients, evaluated_clients(experiment)))
+        return scorer(traced)(judged, federation, key, jnp.asarray(rounds), steps)
 
     def program(columns: dict[str, Any], federation: Federation, *seeds: Any) -> Scores:
         def all_seeds(options: dict[str, Any]) -> Scores:
