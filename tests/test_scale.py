@@ -100,7 +100,7 @@ def test_all_cores_are_used_unasked_and_give_the_model_of_one():
 
 @pytest.mark.parametrize("asked", [{"JAX_NUM_CPU_DEVICES": "1"}, {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}])
 def test_whoever_says_how_many_devices_there_are_is_obeyed(asked):
-    found = last_line("import fedtier.engines, jax; print(jax.device_count())", **asked)
+    found = last_line("import fedtier.keys, jax; print(jax.device_count())", **asked)
     assert found == int(next(iter(asked.values()))[-1])
-    late = "import jax; jax.devices(); import fedtier.engines; print(jax.device_count())"
+    late = "import jax; jax.devices(); import fedtier.keys; print(jax.device_count())"
     assert last_line(late, JAX_NUM_CPU_DEVICES=None) == 1  # JAX was running already

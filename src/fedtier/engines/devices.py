@@ -1,14 +1,13 @@
 """All cores of a machine, all devices, all hosts: rows of work dealt out over them, without the user doing anything.
 
-A CPU counts as one device per core, each computing alone: a local step is too small to share among cores, a cohort is
-not. Every device runs the same program on the same arguments (`on_all`); where the program has rows of work, a device
-does its part and learns the rest from the others (`dealt`), in the rows' own order before anything is summed: results do
-not depend on how many devices there are.
+A CPU counts as one device per core (`fedtier.cores`), each computing alone: a local step is too small to share among
+cores, a cohort is not. Every device runs the same program on the same arguments (`on_all`); where the program has rows
+of work, a device does its part and learns the rest from the others (`dealt`), in the rows' own order before anything is
+summed: results do not depend on how many devices there are.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,27 +26,12 @@ AXIS, WHOLE = "parts", PartitionSpec()
 COPIES = 2**32
 
 
-def use_all_cores() -> None:
-    """Makes JAX see one CPU device per core. Leaves alone whoever has said how many there shall be
-    (JAX_NUM_CPU_DEVICES, jax_num_cpu_devices, XLA_FLAGS) and a JAX that is already running."""
-    asked = jax.config.values["jax_num_cpu_devices"] >= 0 or "xla_force_host_platform_device_count" in os.environ.get(
-        "XLA_FLAGS", ""
-    )
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if asked or cores < 2:
-        return
-    try:
-        jax.config.update("jax_num_cpu_devices", cores)
-    except RuntimeError:  # the user's program has computed something already: it stays as it is
-        return
-
-
 def join_hosts(address: str, rank: int, of: int) -> None:
     """Makes this process number `rank` of `of` that compute as one; number 0 listens at `address`, HOST:PORT.
 
     All run the same command with the same configuration, data and versions. Call it before anything is computed.
     """
-    whole("--of", of, 2)
+    whole("--of", of, 2, "leave --hosts, --rank and --of out to run alone")
     require(0 <= rank < of, "--rank", rank, f"must be from 0 to {of - 1}", "each process has its own")
     fits = re.fullmatch(r".+:\d{1,5}", address) is not None
     require(fits, "--hosts", address, "must be HOST:PORT of process 0", "for example --hosts 10.0.0.1:4040")

@@ -17,7 +17,7 @@ from ..keys import Tag
 from ..problem import Bilevel
 from ..schedules import Schedule, StepSize, as_schedule, constant, inverse, inverse_sqrt
 
-AHEAD = 16  # minibatches drawn at once: most of the gain is there at 8 (docs/scaling.md)
+AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 more numbers of it (docs/scaling.md)
 
 
 def sgd(
