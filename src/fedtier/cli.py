@@ -83,18 +83,19 @@ def demo(out: Path | None = None) -> None:
     _print(play(out or _new_folder("demo"), _progress()))
 
 
-def resume(folder: tyro.conf.Positional[Path], json: bool = False) -> None:
+def resume(folder: tyro.conf.Positional[Path], track: Track = (), json: bool = False) -> None:
     """Go on with a run that was stopped, from its last checkpoint.
 
     Args:
         folder: The run's folder.
+        track: Send the rows from there on to a tracker as well: tensorboard or mlflow. May be repeated.
         json: One JSON object on stdout instead of a table.
     """
     from .lab.report import final_object, run_table
     from .lab.run import resume as play
 
     _use_compilation_cache()
-    result = play(folder, progress=_progress())
+    result = play(folder, progress=_progress(), track=track)
     _print(final_object(result) if json else run_table(result))
 
 
@@ -122,6 +123,7 @@ def compare(
         out: File that gets the table; stdout then shows it for people.
         json: One JSON object on stdout instead of a table.
     """
+    from .lab import cells as files
     from .lab import compare as comparison
     from .lab import tables
     from .lab.store import write_whole
@@ -130,9 +132,7 @@ def compare(
         rule = "must be given, or --methods, but not both"
         raise FedtierError("FILE.toml", str(file) if file else None, rule, "fedtier compare --methods zo_hfl fedavg scaffold")
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
-    cells = (
-        comparison.read(file, store, changed, baseline) if file else comparison.from_names(methods, store, changed, baseline)
-    )
+    cells = files.read(file, store, changed, baseline) if file else files.from_names(methods, store, changed, baseline)
     _use_compilation_cache()
     outcome = comparison.play(cells, _progress())
     chosen: str = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
@@ -146,6 +146,34 @@ def compare(
         _print(tables.rich_table(outcome))
     else:
         _print(text.removesuffix("\n"))
+
+
+def reproduce(
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="table1|figure1|figure2|figure3")],
+    settings: Settings = (),
+    quick: bool = False,
+    only: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="WORDS")] = (),
+    store: Path = Path("runs/cells"),
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Reproduce the paper's table or one of its figures; FEDTIER_DATA names the folder of the data sets.
+
+    Args:
+        name: What to reproduce.
+        settings: Change one key of every cell, for example --set run.rounds=50. May be repeated.
+        quick: A smaller version, minutes on two cores.
+        only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
+        store: Folder of the cells; what is there is not run again.
+        out: Folder for the table in every format, or for the figure as SVG, PDF and PNG (default: figures).
+        json: One JSON object on stdout instead of tables and sentences.
+    """
+    from .lab.paper.reproduce import Order
+    from .lab.paper.reproduce import reproduce as play
+
+    _use_compilation_cache()
+    product = play(Order(name, quick, only, store, out, settings), _progress())
+    _print(product.content if json else product.parts)
 
 
 def search(file: tyro.conf.Positional[Path], settings: Settings = (), json: bool = False) -> None:
@@ -263,7 +291,7 @@ def theory(
     """Say what the theorems promise for a configuration, or try to refute them.
 
     Args:
-        file: The configuration; everything has a default.
+        file: The configuration; without one, the paper's method with everything at its default.
         settings: Change one key, for example --set method.radius=1. May be repeated.
         epsilon: The wanted mean of |grad F|^2, for the predicted rounds.
         verify: Run the experiments that could refute each statement (one to two minutes); needs no configuration.
@@ -287,13 +315,14 @@ def theory(
     from .lab.theory.page import page
 
     positive("--epsilon", epsilon)
-    found = page(assemble(configuration.read(file, settings)), epsilon)
+    letter = () if file else ("method.estimator=sphere",)  # the theorems are about the paper's method
+    found = page(assemble(configuration.read(file, (*letter, *settings))), epsilon)
     _print(words.page_object(found) if json else words.page_parts(found))
 
 
 COMMANDS: dict[str, Any] = {
-    "demo": demo, "run": run, "resume": resume, "compare": compare, "search": search, "report": report, "partition": partition,
-    "theory": theory, "methods": methods, "check": check, "cite": cite,
+    "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,
+    "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite,
 }  # fmt: skip
 
 

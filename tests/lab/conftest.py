@@ -12,6 +12,7 @@ import pytest
 
 from fedtier import cli
 from fedtier.lab import compare
+from fedtier.lab.cells import from_names
 from fedtier.lab.progress import Progress
 
 METHODS = ("zo_hfl", "fedavg", "server_only", "local_only")
@@ -69,7 +70,7 @@ def outcome(tmp_path_factory) -> compare.Outcome:
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        plan = compare.from_names(METHODS, folder, [*SHORT, "run.seeds=2"], baseline="server_only")
+        plan = from_names(METHODS, folder, [*SHORT, "run.seeds=2"], baseline="server_only")
         return compare.play(plan, Progress(quiet=True))
 
 

@@ -10,9 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedtier.errors import FedtierError
-from fedtier.lab import compare, tables
-from fedtier.lab.compare import Interval, Outcome, Plan
+from fedtier.errors import FedtierError, FedtierWarning
+from fedtier.lab import cells as files
+from fedtier.lab import compare, gather, tables
+from fedtier.lab.cells import Plan
+from fedtier.lab.compare import Interval, Outcome
 from fedtier.lab.progress import Progress
 
 from .conftest import METHODS, SHORT, options
@@ -23,7 +25,7 @@ def row(seed: int, accuracy: float | None, worst: float = 0.5) -> dict:
 
 
 def made_up(finals: dict, baseline: str = "a") -> Outcome:
-    cells = [compare.Cell(m, s, None, Path("runs") / m) for m, s in finals]  # pyright: ignore[reportArgumentType]
+    cells = [files.Cell(m, s, None, Path("runs") / m) for m, s in finals]  # pyright: ignore[reportArgumentType]
     return Outcome(Plan(cells, baseline, ("global",)), finals)
 
 
@@ -120,7 +122,7 @@ def test_a_file_of_methods_and_settings_gives_their_product(tmp_path):
         '[run]\nrounds = 3\n[[methods]]\nlabel = "A"\nname = "fedavg"\nrun.tau = 2\n[[methods]]\nname = "server_only"\n'
         '[[settings]]\nlabel = "few"\ndata.alpha = 0.1\n[[settings]]\nlabel = "many"\ndata.alpha = 10.0\n'
     )
-    plan = compare.read(file, tmp_path / "cells", ("run.seed=4",))
+    plan = files.read(file, tmp_path / "cells", ("run.seed=4",))
     assert [(c.method, c.setting) for c in plan.cells] == [
         ("A", "few"),
         ("server_only", "few"),
@@ -134,8 +136,78 @@ def test_a_file_of_methods_and_settings_gives_their_product(tmp_path):
     )
     assert plan.cells[0].config.run.tau == 2 and plan.cells[2].config.data.alpha == 10.0
     assert len({c.folder for c in plan.cells}) == 4
-    moved = compare.read(file, tmp_path / "cells", ("run.seed=4", "run.checkpoint_every=7", "data.folder=elsewhere"))
+    moved = files.read(file, tmp_path / "cells", ("run.seed=4", "run.checkpoint_every=7", "data.folder=elsewhere"))
     assert [c.folder for c in moved.cells] == [c.folder for c in plan.cells]  # neither changes a number
     file.write_text("[run]\nrounds = 3\n")
     with pytest.raises(FedtierError, match="methods"):
-        compare.read(file, tmp_path)
+        files.read(file, tmp_path)
+
+
+TUNED = """
+[run]
+rounds = 4
+tau = 1
+seeds = 2
+eval_every = 2
+[data]
+name = "synthetic"
+clients = 3
+partition = "natural"
+[[methods]]
+label = "steady"
+name = "server_only"
+[[methods]]
+label = "wild one"
+name = "server_only"
+[[settings]]
+label = "set 1"
+[[settings]]
+label = "set 1000"
+data.server_share = 0.4
+[[tuned]]
+where = "WILD 1"
+server_lr = "constant(1e30)"
+"""
+
+
+def test_what_is_tuned_goes_to_the_cells_whose_labels_hold_all_the_words(tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text(TUNED)
+    steps = [(c.method, c.setting, c.config.method.options["server_lr"]) for c in files.read(file, tmp_path).cells]
+    assert steps == [
+        ("steady", "set 1", 0.01), ("wild one", "set 1", "constant(1e30)"),
+        ("steady", "set 1000", 0.01), ("wild one", "set 1000", 0.01),
+    ]  # fmt: skip
+    for words in ("wilder", "wild 100"):
+        file.write_text(TUNED.replace("WILD 1", words))
+        with pytest.raises(FedtierError, match="chooses no cell"):
+            files.read(file, tmp_path)
+    file.write_text(TUNED.replace("server_lr =", "server_lrr ="))
+    with pytest.raises(FedtierError, match="did you mean 'server_lr'"):
+        files.read(file, tmp_path)
+
+
+def test_a_cell_that_diverges_is_an_outcome_and_the_others_are_run(tmp_path, monkeypatch):
+    file = tmp_path / "c.toml"
+    file.write_text(TUNED)
+    plan = files.read(file, tmp_path / "cells")
+    with pytest.warns(FedtierWarning, match=r"wild one set 1: .*diverged"):
+        outcome = compare.play(plan, Progress(quiet=True))
+    sizes = {key: len(rows) for key, rows in outcome.finals.items()}
+    assert sizes == {("steady", "set 1"): 2, ("wild one", "set 1"): 0, ("steady", "set 1000"): 2, ("wild one", "set 1000"): 2}
+    assert "| set 1 | wild one | 0 | - |" in tables.markdown(outcome)
+    monkeypatch.setattr(compare, "run", lambda *a, **k: pytest.fail("ran again"))
+    monkeypatch.setattr(compare, "resume", lambda *a, **k: pytest.fail("resumed"))
+    assert compare.play(plan, Progress(quiet=True)).finals == outcome.finals
+
+
+def test_a_report_calls_the_cells_of_a_file_by_its_labels(tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text(TUNED.split("[[tuned]]", maxsplit=1)[0].replace('label = "wild one"', 'server_lr = 0.02\nlabel = "longer"'))
+    compare.play(files.read(file, tmp_path / "cells"), Progress(quiet=True))
+    named = {("steady", "set 1"), ("longer", "set 1"), ("steady", "set 1000"), ("longer", "set 1000")}
+    assert {(curve.method, curve.setting) for curve in gather.read([tmp_path / "cells"])} == named
+    for labels in (tmp_path / "cells").glob("*/labels.json"):  # names that do not tell the runs apart are not used
+        labels.write_text(json.dumps({"method": "same", "setting": "same"}))
+    settings = {curve.setting for curve in gather.read([tmp_path / "cells"])}
+    assert settings == {"server_share = 0.3", "server_share = 0.4"}

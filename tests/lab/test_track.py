@@ -49,6 +49,26 @@ def test_a_tracker_that_breaks_is_dropped_and_the_run_goes_on(tmp_path, monkeypa
     assert len(seen) == 1 and len(metrics(tmp_path / "run")) == 8
 
 
+def test_a_resumed_run_tracks_the_rows_from_its_checkpoint_on(tmp_path, monkeypatch):
+    seen = []
+    tracker = track.Tracker(lambda rows: seen.extend(row["round"] for row in rows), lambda finished: seen.append(finished))
+    monkeypatch.setitem(track.TRACKERS, "tensorboard", lambda config, folder: tracker)
+    for module, name in ((track, "check"), (lab_run, "check_trackers")):  # the package itself need not be there
+        monkeypatch.setattr(module, name, lambda names: None)
+
+    class CutShort(lab_run.Store):
+        def append(self, rows):
+            if rows[0]["round"] == 6:
+                raise SystemExit
+            super().append(rows)
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(lab_run, "Store", CutShort)
+        lab_run.run(configuration.read(None, ALONE), tmp_path / "run", progress=Progress(quiet=True))
+    lab_run.resume(tmp_path / "run", progress=Progress(quiet=True), track=("tensorboard",))
+    assert seen == [6, 6, True]
+
+
 def expected(folder, seed: int, name: str) -> list[tuple[int, float]]:
     rows = [row for row in metrics(folder) if row["seed"] == seed]
     return [(row["round"], value) for row in rows for key, value in track.scalars(row) if key == name]

@@ -14,14 +14,14 @@ KEY = keys.root(0)
 MODELS = {
     "softmax": softmax(12, 3),
     "mlp": mlp(12, 3, hidden=5, depth=2),
-    "cnn": cnn(3, shape=(1, 4, 6)),
+    "cnn": cnn(3, shape=(1, 9, 8)),
 }
 PARAMETERS = {name: jax.jit(model.init)(KEY) for name, model in MODELS.items()}
-FEATURES = {"softmax": 12, "mlp": 12, "cnn": 24}
+FEATURES = {"softmax": 12, "mlp": 12, "cnn": 72}
 COUNTS = {
     "softmax": 12 * 3,
     "mlp": (12 * 5 + 5) + (5 * 5 + 5) + (5 * 3 + 3),
-    "cnn": (25 * 32 + 32) + (32 * 25 * 64 + 64) + (64 * 1 * 1 * 128 + 128) + (128 * 3 + 3),
+    "cnn": (9 * 16 + 16) + (9 * 16 * 32 + 32) + (9 * 32 * 64 + 64) + (64 * 1 * 1 * 3 + 3),
 }
 
 
@@ -71,8 +71,21 @@ def test_softmax_and_its_loss_match_numpy():
 
 def test_the_cnn_takes_images_and_flat_rows_alike():
     model = MODELS["cnn"]
-    x, images = PARAMETERS["cnn"], jax.random.normal(KEY, (7, 1, 4, 6))
+    x, images = PARAMETERS["cnn"], jax.random.normal(KEY, (7, 1, 9, 8))
     np.testing.assert_array_equal(model.apply(x, images), model.apply(x, images.reshape(7, -1)))
+
+
+def test_the_cnn_is_convolutions_relu_and_pooling_as_xla_computes_them():
+    model, images = cnn(5, (3, 10, 9), widths=(4, 6)), jax.random.normal(KEY, (2, 3, 10, 9))
+    x = model.init(jax.random.key(3))
+    h = images
+    for kernel, bias in zip(x.kernels, x.biases, strict=True):
+        weight = kernel.reshape(3, 3, h.shape[1], -1)
+        h = jax.lax.conv_general_dilated(h, weight, (1, 1), "SAME", dimension_numbers=("NCHW", "HWIO", "NCHW"))
+        h = jax.nn.relu(h + bias[:, None, None])
+        h = jax.lax.reduce_window(h, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+    wanted = jnp.moveaxis(h, 1, -1).reshape(2, -1) @ x.weight.T + x.bias
+    np.testing.assert_allclose(model.apply(x, images), wanted, rtol=2e-5, atol=2e-5)
 
 
 def test_any_equinox_module_is_a_model():

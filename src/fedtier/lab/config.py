@@ -140,8 +140,8 @@ def check(tables: dict[str, Any]) -> Config:
             if key not in known:
                 rule = f"is no key of [{table}]" + (f" for {name}" if table == "method" else "")
                 raise FedtierError(f"{table}.{key}", value, rule, nearest(key, known))
-    defaults = {key: option.default for key, option in known_options.items() if key not in MethodTable.model_fields}
-    tables["method"] = defaults | tables.get("method", {})
+    given = tables.get("method", {})
+    tables["method"] = registry.defaults(name, given) | given if known_options else given
     try:
         config = Config.model_validate(tables)
     except pydantic.ValidationError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from . import compare
+from . import cells, compare
 from .compare import Interval, Outcome
 from .progress import Progress
 from .report import Part, byte_size
@@ -16,7 +16,7 @@ from .report import Part, byte_size
 def demo(folder: Path, progress: Progress) -> list[Part]:
     """Runs the comparison in demo.toml into `folder`; a table and a few sentences about it."""
     with resources.as_file(resources.files("fedtier.lab") / "demo.toml") as file:
-        plan = compare.read(file, folder)
+        plan = cells.read(file, folder)
     outcome = compare.play(plan, progress)
     return [_table(outcome), *_words(outcome), f"results: {folder}"]
 
@@ -29,11 +29,11 @@ def _table(outcome: Outcome) -> Table:
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("method")
     for metric in outcome.plan.metrics:
-        table.add_column(compare.METRICS[metric].heading, justify="right")
+        table.add_column(cells.METRICS[metric].heading, justify="right")
     table.add_column("sent by clients", justify="right")
     for (method, _), rows in outcome.finals.items():
-        cells = [_interval(compare.interval(compare.values(rows, metric))) for metric in outcome.plan.metrics]
-        table.add_row(method, *cells, byte_size(rows[0]["bytes_up"]))
+        scores = [_interval(compare.interval(compare.values(rows, metric))) for metric in outcome.plan.metrics]
+        table.add_row(method, *scores, byte_size(rows[0]["bytes_up"]))
     return table
 
 
@@ -50,7 +50,7 @@ def _words(outcome: Outcome) -> list[str]:
         ("personal", "local only", "taking part improves a client's own model"),
         ("worst", "local only", "and the worst-off client gains most"),
     ):
-        base = compare.Plan(outcome.plan.cells, other, outcome.plan.metrics)
+        base = cells.Plan(outcome.plan.cells, other, outcome.plan.metrics)
         gain = compare.paired(outcome._replace(plan=base), "ZO-HFL", setting, metric)
         sure = gain.mean - gain.half > 0
         verdict = claim if sure else f"not certain here that {claim.removeprefix('and ')}"

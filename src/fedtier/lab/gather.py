@@ -1,7 +1,8 @@
 """Run folders back into curves: what `fedtier report` shows, read from the folders alone.
 
 Runs that differ only in their seeds are one curve. Runs that share data, model and schedule are one setting; within it
-a method is named by its title and, where it stands there more than once, by the keys that differ.
+a method is named by its title and, where it stands there more than once, by the keys that differ. A cell of a comparison
+has the names of the comparison's file, unless these would give two different runs the same name.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import numpy as np
 
 from ..errors import NOTHING, FedtierError, require
 from . import config as configuration
+from .cells import METRICS, Cell, Plan
 from .census import Census
-from .compare import METRICS, Cell, Outcome, Plan
+from .compare import Outcome
 from .config import Config
-from .store import Store
+from .store import LABELS_FILE, Store
 
 TITLES = {
     "zo_hfl": "ZO-HFL", "fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD",
@@ -76,7 +78,7 @@ def read(folders: Sequence[Path]) -> list[Curve]:
         inside = [folder] if (folder / "config.toml").exists() else sorted(f.parent for f in folder.glob("**/config.toml"))
         require(bool(inside), "DIR", str(folder), "holds no run", "give a run's folder, or one with runs in it")
         found += [f for f in inside if f not in found]
-    runs = [_read(folder) for folder in found]
+    runs = [read_run(folder) for folder in found]
     runs = [run for run in runs if run.rows]
     require(bool(runs), "DIR", ", ".join(map(str, folders)), "holds no run with an evaluation yet", "wait, or resume it")
     return _merged(_named(runs))
@@ -130,7 +132,8 @@ def _has(row: dict[str, Any], path: tuple[str, ...]) -> bool:
     return value is not None
 
 
-def _read(folder: Path) -> Curve:
+def read_run(folder: Path) -> Curve:
+    """One run, without names yet."""
     config = configuration.read(folder / "config.toml")
     rows = sorted(Store(folder).rows(), key=lambda row: (row["round"], row["seed"]))
     clients, census = _json(folder / "clients.json"), _json(folder / "partition.json")
@@ -167,7 +170,24 @@ def _named(runs: list[Curve]) -> list[Curve]:
         title = TITLES.get(run.name, run.name)
         words = _words(own, _differing(siblings))
         out.append(run._replace(method=f"{title} ({words})" if words else title, setting=_words(setting, apart)))
-    return out
+    return _labelled(out)
+
+
+def _labelled(runs: list[Curve]) -> list[Curve]:
+    """The names that a comparison wrote beside its cells, in place of ours, where they tell all runs apart."""
+    labels = [_json(run.folder / LABELS_FILE) or {} for run in runs]
+    named = [
+        run._replace(method=label.get("method") or run.method, setting=label.get("setting") or run.setting)
+        for run, label in zip(runs, labels, strict=True)
+    ]
+
+    def injective(names: list[Any], of: list[Any]) -> bool:
+        pairs = set(zip(names, of, strict=True))
+        return len({name for name, _ in pairs}) == len({old for _, old in pairs}) == len(pairs)
+
+    same_settings = injective([run.setting for run in named], [run.setting for run in runs])
+    told_apart = injective([(r.setting, r.method) for r in named], [(r.setting, r.method) for r in runs])
+    return named if same_settings and told_apart else runs
 
 
 def _of_method(key: tuple[str, str]) -> bool:

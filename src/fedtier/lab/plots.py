@@ -51,11 +51,40 @@ def partition_figure(census: Census) -> Figure:
     if max(clients, classes) > BUBBLES_UP_TO:
         return _grid(census)
     figure = Figure(figsize=(1.6 + 0.42 * (clients + 2), 1.5 + 0.34 * classes), layout="constrained")
+    largest = _largest(census)
     axes = figure.add_subplot()
+    _bubbles(axes, census, largest, 420.0)
+    axes.set_ylabel("class")
+    axes.set_title(f"{census.title}\nlargest bubble: {largest:,} rows")
+    return figure
+
+
+@mpl.rc_context(STYLE)
+def partitions_figure(censuses: dict[str, Census]) -> Figure:
+    """Several partitions of the same rows side by side, by title, all bubbles on one scale; at most 40 clients and classes."""
+    first = next(iter(censuses.values()))
+    clients, classes = first.clients.shape
+    figure = Figure(figsize=(len(censuses) * (0.6 + 0.235 * (clients + 2)) + 0.6, 1.2 + 0.24 * classes), layout="constrained")
+    largest = max(map(_largest, censuses.values()))
+    grid = figure.subplots(1, len(censuses), sharey=True, squeeze=False)[0]
+    for axes, (title, census) in zip(grid, censuses.items(), strict=True):
+        _bubbles(axes, census, largest, 200.0)
+        axes.set_title(title)
+    grid[0].set_ylabel("class")
+    figure.supxlabel(f"area: rows; the largest bubble has {largest:,}", fontsize=8, color="#666666")
+    return figure
+
+
+def _largest(census: Census) -> int:
+    return int(max(census.clients.max(), census.server.max()))
+
+
+def _bubbles(axes: Any, census: Census, largest: int, area: float) -> None:
+    clients, classes = census.clients.shape
     table = np.vstack([census.clients, census.server])
     x, y = np.meshgrid(np.append(np.arange(clients), clients + 0.5), np.arange(classes), indexing="ij")
     colours = np.where(np.arange(clients + 1) < clients, "#0072B2", "#4D4D4D")
-    areas, some = 420.0 * table / max(1, table.max()), table > 0
+    areas, some = area * table / max(1, largest), table > 0
     axes.scatter(
         x[some], y[some], s=areas[some], c=np.repeat(colours, classes)[some.ravel()].tolist(), alpha=0.85, linewidths=0
     )
@@ -68,9 +97,6 @@ def partition_figure(census: Census) -> Figure:
     axes.set_xlim(-0.7, clients + 1.2)
     axes.set_ylim(-0.7, classes - 0.3)
     axes.set_xlabel("client")
-    axes.set_ylabel("class")
-    axes.set_title(f"{census.title}\nlargest bubble: {table.max():,} rows")
-    return figure
 
 
 def _grid(census: Census) -> Figure:

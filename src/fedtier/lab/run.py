@@ -24,7 +24,7 @@ from .config import Config
 from .metrics import Scores, Traffic, evaluated_clients, evaluator, spread, traffic
 from .profile import Profile
 from .progress import Progress
-from .store import HINT_DAMAGED, Store
+from .store import DIVERGED_FILE, HINT_DAMAGED, Store
 from .track import check as check_trackers
 from .track import open_trackers
 
@@ -55,23 +55,37 @@ def run(
         with profile.span("data"):
             experiment = assemble(config)
     Store.reserve(folder)
-    tracker = open_trackers(track, config, folder)
+    return _tracked(experiment, folder, lambda: Store.create(folder, config), progress, track, profile, resumed=False)
+
+
+def resume(folder: Path, *, progress: Progress, track: Sequence[str] = ()) -> Result:
+    """Goes on from the last checkpoint, bit for bit as if nothing had happened (on the same device); `track` as in `run`,
+    for the rows from there on."""
+    check_trackers(track)
+    if not (folder / "config.toml").exists():
+        raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
+    config = configuration.read(folder / "config.toml")
+    return _tracked(assemble(config), folder, lambda: Store(folder), progress, track, Profile(), resumed=True)
+
+
+def _tracked(
+    experiment: Experiment,
+    folder: Path,
+    store: Callable[[], Store],
+    progress: Progress,
+    track: Sequence[str],
+    profile: Profile,
+    *,
+    resumed: bool,
+) -> Result:
+    tracker = open_trackers(track, experiment.config, folder)
     finished = False
     try:
-        store = Store.create(folder, config)
-        result = _play(experiment, store, progress, profile, resumed=False, log=tracker.log)
+        result = _play(experiment, store(), progress, profile, resumed=resumed, log=tracker.log)
         finished = True
     finally:
         tracker.close(finished)
     return result
-
-
-def resume(folder: Path, *, progress: Progress) -> Result:
-    """Goes on from the last checkpoint, bit for bit as if nothing had happened (on the same device)."""
-    if not (folder / "config.toml").exists():
-        raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
-    experiment = assemble(configuration.read(folder / "config.toml"))
-    return _play(experiment, Store(folder), progress, Profile(), resumed=True)
 
 
 def _play(
@@ -134,7 +148,7 @@ def _play(
         with profile.span("checkpoints", f"round {number}"):
             store.write_arrays("checkpoint.safetensors", state, **words)
 
-    def diverged(number: int, why: str) -> FedtierError:
+    def diverged(number: int, why: str) -> Diverged:
         """Puts the state after the last sound stop on disk: rounds since the checkpoint are played again."""
         nonlocal state
         progress.stop()
@@ -237,11 +251,16 @@ def _finish(experiment: Experiment, store: Store, state: State, scores: Scores) 
     store.log("finished")
 
 
-def _diverged(store: Store, first: int, number: int, why: str) -> FedtierError:
+class Diverged(FedtierError):
+    """The run has no end with these settings; the state before is on disk."""
+
+
+def _diverged(store: Store, first: int, number: int, why: str) -> Diverged:
+    store.write(DIVERGED_FILE, json.dumps({"after": first, "by": number, "why": why}).encode())
     store.log(f"diverged between rounds {first} and {number}: {why}")
     saved = f"the state after round {first} is in {store.folder}/checkpoint.safetensors"
     hint = f"lower method.server_lr, method.client_lr or method.penalty; {saved}"
-    return FedtierError("run", f"rounds {first} to {number}", f"diverged: {why}", hint)
+    return Diverged("run", f"rounds {first} to {number}", f"diverged: {why}", hint)
 
 
 def _worst_loss(scores: Scores) -> float:

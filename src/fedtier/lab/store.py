@@ -4,6 +4,7 @@ config.toml          as resolved, every default written out          metrics.jso
 plan.safetensors     cohorts, local steps, drop-outs                 clients.json      accuracies per client, last evaluation
 partition.json       who has how many of which class, first seed     model.safetensors     the final global models
 checkpoint.safetensors   the state after the round it names          environment.json, run.log
+diverged.json        why there is no end, where there is none        labels.json       what a comparison calls the run
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..errors import NOTHING, FedtierError, require
 from .config import Config
 
 FORMAT = "fedtier-1"
+DIVERGED_FILE, LABELS_FILE = "diverged.json", "labels.json"
 HINT_DAMAGED = "the run's other files are untouched; start again with `fedtier run` and the folder's config.toml"
 
 
@@ -46,8 +48,7 @@ class Store:
         if (folder / "config.toml").exists():
             hint = f"choose another folder, or `fedtier resume {folder}`"
             raise FedtierError("--out", str(folder), "already holds a run", hint)
-        with _told(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
 
     @classmethod
     def create(cls, folder: Path, config: Config) -> Store:
@@ -113,6 +114,11 @@ class Store:
         path = self.folder / "run.log"
         with _told(path), open(path, "a", encoding="utf-8") as file:
             file.write(f"{stamp} {line}\n")
+
+
+def make_folder(folder: Path) -> None:
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def write_whole(target: Path, data: bytes) -> None:

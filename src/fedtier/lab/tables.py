@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from .compare import METRICS, Interval, Outcome, interval, paired, values
+from . import grid
+from .cells import METRICS
+from .compare import Interval, Outcome, interval, paired, values
+from .grid import Grid
 
 NOTE = "mean ± half-width of the 95 % interval over seeds; differences are paired by seed"
 
@@ -45,23 +48,23 @@ def headings(outcome: Outcome) -> list[str]:
     return [*several, "method", "seeds", *metrics, *(points if _compares(outcome) else [])]
 
 
-def cells(outcome: Outcome, sign: str = "±") -> list[list[str]]:
+def cells(outcome: Outcome) -> list[list[str]]:
     """The table's words, a row per line of `lines`."""
     rows = []
     for line in lines(outcome):
         several = [line.setting] if _settings(outcome) else []
-        scores = [show(line.scores[m], m, sign) for m in outcome.plan.metrics]
-        apart = [show(line.differences[m], m, sign, "+") if m in line.differences else "" for m in outcome.plan.metrics]
+        scores = [show(line.scores[m], m) for m in outcome.plan.metrics]
+        apart = [show(line.differences[m], m, plus="+") if m in line.differences else "" for m in outcome.plan.metrics]
         rows.append([*several, line.method, str(line.seeds), *scores, *(apart if _compares(outcome) else [])])
     return rows
 
 
-def show(value: Interval, metric: str, sign: str = "±", plus: str = "") -> str:
+def show(value: Interval, metric: str, plus: str = "") -> str:
     """`91.20 ± 0.31`; a dash where there is nothing to measure, no half-width from a single seed."""
     digits = 2 if METRICS[metric].percent else 4
     if math.isnan(value.mean):
         return "-"
-    half = "" if math.isnan(value.half) else f" {sign} {value.half:.{digits}f}"
+    half = "" if math.isnan(value.half) else f" ± {value.half:.{digits}f}"
     return f"{value.mean:{plus}.{digits}f}{half}"
 
 
@@ -108,25 +111,18 @@ def rich_table(outcome: Outcome) -> list[Table | str]:
 
 
 def markdown(outcome: Outcome) -> str:
-    heads, rows = headings(outcome), cells(outcome)
-    rule = ["---" if heading in ("method", "setting") else "---:" for heading in heads]
-    body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [heads, rule, *rows]]
-    return "\n".join([*body, "", note(outcome), ""])
+    return "\n".join([grid.markdown(_grid(outcome)), "", note(outcome), ""])
 
 
 def latex(outcome: Outcome) -> str:
     """A tabular for \\usepackage{booktabs}."""
-    heads = headings(outcome)
-    columns = "".join("l" if heading in ("method", "setting") else "r" for heading in heads)
-    out = [f"% {note(outcome).replace('±', '+-').replace('Δ', 'Delta')}", f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
-    out += [" & ".join(map(_tex, heads)) + " \\\\", "\\midrule"]
-    last = None
-    for line, row in zip(lines(outcome), cells(outcome, "\\pm"), strict=True):
-        out += ["\\midrule"] if last is not None and line.setting != last else []
-        last = line.setting
-        words = len(row) - len(outcome.plan.metrics) * (2 if _compares(outcome) else 1)
-        out.append(" & ".join([*map(_tex, row[:words]), *(_maths(cell) for cell in row[words:])]) + " \\\\")
-    return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
+    words = note(outcome).replace("±", "+-").replace("Δ", "Delta")
+    return "\n".join([f"% {words}", grid.latex(_grid(outcome)), ""])
+
+
+def _grid(outcome: Outcome) -> Grid:
+    left = 2 if _settings(outcome) else 1
+    return Grid(headings(outcome), cells(outcome), left, groups=[line.setting for line in lines(outcome)])
 
 
 def comma_separated(outcome: Outcome) -> str:
@@ -214,20 +210,3 @@ def _difference_heading(metric: str) -> str:
 
 def note(outcome: Outcome) -> str:
     return NOTE + (f"; Δ: difference to {outcome.plan.baseline}" if _compares(outcome) else "")
-
-
-def _maths(cell: str) -> str:
-    return {"": "", "-": "--"}.get(cell, f"${cell}$")
-
-
-def _tex(words: str) -> str:
-    for plain, written in (
-        ("\\", "\\textbackslash "),
-        ("%", "\\%"),
-        ("_", "\\_"),
-        ("&", "\\&"),
-        ("#", "\\#"),
-        ("Δ", "$\\Delta$"),
-    ):
-        words = words.replace(plain, written)
-    return words

@@ -17,7 +17,7 @@ from .local_only import local_only
 from .method import Method
 from .scaffold import scaffold
 from .server_only import server_only
-from .zo_hfl import zo_hfl
+from .zo_hfl import RECOMMENDED, zo_hfl
 
 
 class Entry(NamedTuple):
@@ -83,6 +83,14 @@ def options(name: str) -> dict[str, inspect.Parameter]:
     """The keyword options of a method, read from its factory: the one place where they are declared."""
     parameters = inspect.signature(entry(name).factory).parameters
     return {key: p for key, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def defaults(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The keys of [method] that `given` leaves open. For zo_hfl with estimator = "auto", or none named, these are the
+    recommended ones; naming an estimator, or an uplink that forbids sending g, is asking for the paper's."""
+    declared = {key: option.default for key, option in options(name).items()}
+    auto = given.get("estimator", "auto") == "auto" and given.get("uplink", "auto") in ("auto", "estimate")
+    return declared | RECOMMENDED if name == "zo_hfl" and auto else declared
 
 
 def make(name: str, problem: Bilevel, given: dict[str, Any]) -> Method:

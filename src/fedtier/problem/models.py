@@ -51,37 +51,63 @@ def mlp(features: int, classes: int, hidden: int = 64, depth: int = 1) -> Model:
     return from_equinox("mlp", make, lambda inputs: inputs.reshape(inputs.shape[0], -1))
 
 
-class SmallCNN(eqx.Module):
-    """Two 5x5 convolutions with pooling and two dense layers: the usual small net for 32x32 colour images."""
-
-    convolutions: list[eqx.nn.Conv2d]
-    dense: list[eqx.nn.Linear]
-
-    def __init__(self, shape: tuple[int, int, int], classes: int, key: Key[Array, ""]) -> None:
-        channels, height, width = shape
-        k1, k2, k3, k4 = jax.random.split(key, 4)
-        self.convolutions = [
-            eqx.nn.Conv2d(channels, 32, 5, padding=2, key=k1),
-            eqx.nn.Conv2d(32, 64, 5, padding=2, key=k2),
-        ]
-        self.dense = [eqx.nn.Linear(64 * (height // 4) * (width // 4), 128, key=k3), eqx.nn.Linear(128, classes, key=k4)]
-
-    def __call__(self, image: Float[Array, "C H W"]) -> Float[Array, "classes"]:
-        for convolution in self.convolutions:
-            image = eqx.nn.MaxPool2d(2, 2)(jax.nn.relu(convolution(image)))
-        return self.dense[1](jax.nn.relu(self.dense[0](image.reshape(-1))))
+class Convolutional(NamedTuple):
+    kernels: tuple[Float[Array, "patch out"], ...]  # [9 channels, out], a 3x3 patch channel by channel
+    biases: tuple[Float[Array, "out"], ...]
+    weight: Float[Array, "classes features"]
+    bias: Float[Array, "classes"]
 
 
-def cnn(classes: int, shape: tuple[int, int, int] = (3, 32, 32)) -> Model:
-    """A small convolutional net for images [channels, height, width]; inputs may be flat."""
+def cnn(classes: int, shape: tuple[int, int, int] = (3, 32, 32), widths: tuple[int, ...] = (16, 32, 64)) -> Model:
+    """A small convolutional net for images [channels, height, width]: 3x3 convolutions of these widths, each followed by
+    ReLU and 2x2 pooling, then one dense layer.
+
+    A convolution is written as one product of all 3x3 patches with the kernel: inside a loop on a CPU that is 5 to 20
+    times faster than XLA's own convolution, and with one net per client on a GPU twice as fast as its grouped one.
+    """
     whole("classes", classes, 2)
-    fits = len(shape) == 3 and shape[0] >= 1 and min(shape[1:]) >= 4
-    require(fits, "shape", shape, "must be (channels, height, width) with sides of 4 or more")
-    return from_equinox(
-        "cnn",
-        lambda key: SmallCNN(shape, classes, key),
-        lambda inputs: inputs.reshape(inputs.shape[0], *shape),
-    )
+    least = 2 ** len(widths)
+    fits = len(shape) == 3 and shape[0] >= 1 and min(shape[1:]) >= least
+    require(fits, "shape", shape, f"must be (channels, height, width) with sides of {least} or more")
+    channels, height, width = shape
+    features = widths[-1] * (height // least) * (width // least)
+
+    def init(key: Key[Array, ""]) -> Convolutional:
+        fans = [9 * incoming for incoming in (channels, *widths[:-1])]
+        *each, last = jax.random.split(key, len(widths) + 1)
+        return Convolutional(
+            kernels=tuple(_uniform(k, (fan, out), fan) for k, fan, out in zip(each, fans, widths, strict=True)),
+            biases=tuple(jnp.zeros(out) for out in widths),
+            weight=_uniform(last, (classes, features), features),
+            bias=jnp.zeros(classes),
+        )
+
+    def apply(x: Convolutional, inputs: Any) -> Float[Array, "B classes"]:
+        images = jnp.moveaxis(inputs.reshape(inputs.shape[0], *shape), 1, -1)
+        for kernel, bias in zip(x.kernels, x.biases, strict=True):
+            images = _pooled(jax.nn.relu(_patches(images) @ kernel + bias))
+        return images.reshape(images.shape[0], -1) @ x.weight.T + x.bias
+
+    return Model("cnn", init, apply)
+
+
+def _uniform(key: Key[Array, ""], shape: tuple[int, ...], fan: int) -> Array:
+    """He's uniform start for ReLU layers with `fan` inputs."""
+    return jax.random.uniform(key, shape, minval=-1.0, maxval=1.0) * (6.0 / fan) ** 0.5
+
+
+def _patches(images: Float[Array, "B H W C"]) -> Float[Array, "B H W D"]:
+    """Around every pixel its 3x3 neighbourhood, zeros beyond the border."""
+    height, width = images.shape[1:3]
+    padded = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    return jnp.concatenate([padded[:, i : i + height, j : j + width] for i in range(3) for j in range(3)], axis=-1)
+
+
+def _pooled(images: Float[Array, "B H W C"]) -> Float[Array, "B h w C"]:
+    """The largest of each 2x2 square; an odd last row or column is left out."""
+    rows, height, width, channels = images.shape
+    even = images[:, : height // 2 * 2, : width // 2 * 2]
+    return even.reshape(rows, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
 
 
 def from_equinox(name: str, make: Callable[[Any], Any], prepare: Callable[[Any], Any] = lambda inputs: inputs) -> Model:

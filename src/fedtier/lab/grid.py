@@ -1,0 +1,64 @@
+"""A table of words in the formats that people paste: markdown, LaTeX, and rich for the terminal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rich.table import Table
+
+
+class Grid(NamedTuple):
+    headings: list[str]
+    rows: list[list[str]]
+    left: int  # so many first columns are words, the others numbers
+    title: str = ""
+    groups: list[str] | None = None  # of each row; a rule stands where it changes
+
+    def breaks(self) -> list[bool]:
+        """Whether a rule stands before each row."""
+        groups = self.groups or [""] * len(self.rows)
+        return [k > 0 and group != groups[k - 1] for k, group in enumerate(groups)]
+
+
+def markdown(grid: Grid) -> str:
+    rule = ["---" if k < grid.left else "---:" for k in range(len(grid.headings))]
+    rows = [grid.headings, rule, *grid.rows]
+    title = [f"**{grid.title}**", ""] if grid.title else []
+    return "\n".join([*title, *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)])
+
+
+def latex(grid: Grid) -> str:
+    """A tabular for \\usepackage{booktabs}."""
+    columns = "".join("l" if k < grid.left else "r" for k in range(len(grid.headings)))
+    title = [f"% {grid.title}"] if grid.title else []
+    out = [*title, f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(map(tex, grid.headings)) + " \\\\", "\\midrule"]
+    for row, apart in zip(grid.rows, grid.breaks(), strict=True):
+        words = [*map(tex, row[: grid.left]), *map(_maths, row[grid.left :])]
+        out += [*(["\\midrule"] if apart else []), " & ".join(words) + " \\\\"]
+    return "\n".join([*out, "\\bottomrule", "\\end{tabular}"])
+
+
+def rich_table(grid: Grid) -> Table:
+    table = Table(title=grid.title or None, title_justify="left")
+    for k, heading in enumerate(grid.headings):
+        table.add_column(heading, justify="left" if k < grid.left else "right", no_wrap=True)
+    for row, apart in zip(grid.rows, grid.breaks(), strict=True):
+        if apart:
+            table.add_section()
+        table.add_row(*row)
+    return table
+
+
+def tex(words: str) -> str:
+    for plain, written in (
+        ("\\", "\\textbackslash "), ("%", "\\%"), ("_", "\\_"), ("&", "\\&"), ("#", "\\#"), ("Δ", "$\\Delta$"),
+    ):  # fmt: skip
+        words = words.replace(plain, written)
+    return words
+
+
+def _maths(cell: str) -> str:
+    """A number with a sign, a point or an interval between dollars; counts and words as they are."""
+    if cell.isdigit() or not any(letter.isdigit() for letter in cell):
+        return {"-": "--"}.get(cell, tex(cell))
+    return f"${cell.replace('±', chr(92) + 'pm')}$"

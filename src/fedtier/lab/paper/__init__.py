@@ -1,0 +1,1 @@
+"""The paper's table and figures, one TOML each: `fedtier reproduce NAME`."""

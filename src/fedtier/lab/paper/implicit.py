@@ -1,0 +1,94 @@
+"""The appendix's example in one dimension, solved by the package's own solver: f(x, y(x)), its smoothed versions, estimates."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ... import keys
+from ...federation import Federation, View, Window
+from ...methods import zo_hfl
+from ...methods.solvers import lower_level
+from ...problem import Spec
+from ...problem.closed_forms import orthant_example
+from ..theory.experiments.paths import path
+
+EXACT = "constant(0.5)"  # h = |y - x|^2: one step of a half solves it
+
+
+class Smoothed(NamedTuple):
+    """One eta."""
+
+    eta: float
+    values: np.ndarray  # f_eta on the grid
+    slope: np.ndarray  # f_eta' on the grid, closed form
+    estimates: np.ndarray  # the two-point estimate at `Picture.probes`
+    path: np.ndarray  # x_r of ZO-HFL
+
+
+class Picture(NamedTuple):
+    grid: np.ndarray
+    f: np.ndarray  # computed by the solver
+    probes: np.ndarray
+    smoothed: list[Smoothed]
+
+    def error(self) -> float:
+        """The largest distance of an estimate from the slope of f_eta."""
+        return max(float(np.max(np.abs(s.estimates - slope(self.probes, s.eta)))) for s in self.smoothed)
+
+
+def picture(etas: list[float], low: float, high: float, *, start: float, rounds: int, server_lr: str) -> Picture:
+    grid, probes = np.linspace(low, high, 601), np.linspace(low, high, 31)
+    around = np.asarray([[probes + eta, probes - eta] for eta in etas])
+    values = solved(np.concatenate([grid, around.ravel()]))  # one call: one compilation
+    smoothed = []
+    for eta, (plus, minus) in zip(etas, values[len(grid) :].reshape(around.shape), strict=True):
+        estimates = (plus - minus) / (2 * eta)  # n = 1, v = 1 or -1: the same
+        smoothed.append(Smoothed(eta, smooth(grid, eta), slope(grid, eta), estimates, walk(eta, start, rounds, server_lr)))
+    return Picture(grid, values[: len(grid)], probes, smoothed)
+
+
+def f(x: Any) -> Any:
+    """f(x, y(x)) in closed form."""
+    return 0.5 * (x + 1 - np.maximum(x, 0)) ** 2
+
+
+def smooth(x: Any, eta: float) -> Any:
+    """The mean of f over [x - eta, x + eta], by its antiderivative."""
+
+    def area(x: Any) -> Any:
+        return np.where(x < 0, (np.minimum(x, 0) + 1) ** 3 / 6, 1 / 6 + x / 2)
+
+    return (area(x + eta) - area(x - eta)) / (2 * eta)
+
+
+def slope(x: Any, eta: float) -> Any:
+    """f_eta'."""
+    return (f(x + eta) - f(x - eta)) / (2 * eta)
+
+
+def solved(x: np.ndarray) -> np.ndarray:
+    """f(x, y) with y from the lower-level solver."""
+    problem, spec = orthant_example(), Spec(jnp.ones(()), jnp.asarray(jnp.inf), jnp.ones(()))
+    solve = lower_level(problem, client_lr=EXACT, batch=1)
+    view = View(jnp.zeros((1, 1)), jnp.arange(1), jnp.asarray(0), jnp.asarray(1))
+
+    @jax.jit
+    def values(points: Any, view: View) -> Any:
+        return jax.vmap(lambda p: problem.f2(p, solve(p, p, view, spec, 1, keys.root(0)), spec))(points)
+
+    return np.asarray(values(jnp.asarray(x, jnp.float32)[:, None], view), np.float64)
+
+
+def walk(eta: float, start: float, rounds: int, server_lr: str) -> np.ndarray:
+    """x_0 .. x_{R-1} of ZO-HFL from `start`: one client, one step a solve, which is exact here."""
+    one = jnp.ones(1, int)
+    federation = Federation(
+        jnp.zeros((2, 1)), jnp.arange(2), Window(0 * one[0], 0 * one[0]), Window(0 * one[0], one[0]), Window(one, one),
+        Window(one, 0 * one), Spec(jnp.ones(1), jnp.full(1, jnp.inf), jnp.ones(1)),
+    )  # fmt: skip
+    method = zo_hfl(orthant_example(), smoothing=eta, server_lr=server_lr, client_lr=EXACT, batch=1, server_batch=1)
+    return path(method, federation, np.array([start]), rounds=rounds, seeds=1, tau=1.0, cohort=1)[0, :, 0]
