@@ -25,20 +25,20 @@ SWEEPS = {
     "m, with state": ("m", [1_000, 3_000, 10_000, 30_000], "scaffold"),
     "S": ("S", [30, 100, 300, 1_000], "fedavg"),
     "n": ("features", [256, 512, 1_024, 2_048, 4_096], "fedavg"),
-    "H": ("H", [5, 10, 20, 40, 80], "fedavg"),
+    "H": ("H", [10, 30, 100, 300], "fedavg"),
 }
 
 
 def seconds_per_round(point: dict[str, int], method: str) -> float:
     """The median over REPEATS stretches of ROUNDS rounds, compilation not counted."""
+    import jax
+    import jax.numpy as jnp
+
     from fedtier import keys
     from fedtier.engines import compiled
     from fedtier.federation import Federation, Plan, Window
     from fedtier.methods import METHODS
     from fedtier.problem import Rows, Spec, cross_entropy, softmax, supervised
-
-    import jax
-    import jax.numpy as jnp
 
     rng, m = np.random.default_rng(0), point["m"]
     rows = Rows(rng.standard_normal((ROWS, point["features"])).astype(np.float32), rng.integers(0, CLASSES, ROWS, np.int32))
@@ -68,7 +68,10 @@ def measure(sweep: str) -> dict:
         command = [sys.executable, __file__, "--point", json.dumps(BASE | {key: value}), "--method", method]
         found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         points.append({"value": value * CLASSES if key == "features" else value, **found})
-        print(f"{sweep:14s} {points[-1]['value']:8d}  {1e3 * found['seconds']:9.2f} ms a round  {found['mib']:7.0f} MiB", file=sys.stderr)
+        print(
+            f"{sweep:14s} {points[-1]['value']:8d}  {1e3 * found['seconds']:9.2f} ms a round  {found['mib']:7.0f} MiB",
+            file=sys.stderr,
+        )
     return {"method": method, "points": points, "exponent": round(slope(points), 3), "last": round(slope(points[-2:]), 3)}
 
 
@@ -78,6 +81,7 @@ def slope(points: list[dict]) -> float:
 
 def draw(found: dict, path: Path) -> None:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     from fedtier.lab.plots import save
     from fedtier.lab.style import PALETTE
@@ -89,6 +93,7 @@ def draw(found: dict, path: Path) -> None:
         axes.loglog(values, [1e3 * t for t in times], "o-", color=PALETTE[place])
         axes.set_title(f"{sweep}: exponent {result['exponent']:.2f}", fontsize=9)
         axes.set_xlabel(sweep.split(",")[0])
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_ylim(1, 3e3)
         axes.grid(alpha=0.3)
     figure.axes[0].set_ylabel("ms a round")
