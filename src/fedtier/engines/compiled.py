@@ -143,7 +143,7 @@ def _layout(members: PyTree, numbers: int) -> str | int:
         return "auto"
     rows = _rows(members)
     chunk = max(size for size in range(1, CHUNK + 1) if rows % size == 0)  # a remainder would be a second program
-    return chunk if chunk > 1 and rows > chunk else "map"
+    return chunk if chunk >= CHUNK // 2 else "map"  # fewer at once gain nothing, and wait for the slowest
 
 
 def _rows(members: PyTree) -> int:
