@@ -66,3 +66,18 @@ def test_a_large_cohort_of_small_models_in_chunks_equals_one_after_another(facto
         state, _ = engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(0), 0, 2)
         ends.append(np.asarray(state.server.x.weight))
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-6 * np.abs(ends[1]).max())
+
+
+def test_the_engine_runs_inside_a_program_of_ones_own():
+    model = softmax(64, 10)
+    federation, plan = digits(), bumpy_plan(2)
+    engine = compiled(fedavg(supervised(cross_entropy(model))), capacity=2)
+    alone = [engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(s), 0, 2)[0] for s in (0, 1)]
+
+    def program(key):
+        return engine.advance(engine.init(model.init(None), federation), federation, plan, key, 0, 2)[0]
+
+    together = jax.jit(jax.vmap(program))(jnp.stack([keys.root(0), keys.root(1)]))
+    for s in (0, 1):
+        wanted = np.asarray(alone[s].server.x.weight)
+        np.testing.assert_allclose(together.server.x.weight[s], wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import trees
@@ -100,16 +101,19 @@ def compiled(
         return dealt(lambda members: each(one, members), members, sharing if by_seed else (), idle=_without_rounds)
 
     @functools.cache
-    def program(sharing: tuple) -> Callable[..., tuple[State, PyTree]]:
-        run = functools.partial(advance_seeds if seeds else advance, sharing=sharing)
-        return jax.jit(on_all(sharing, run), donate_argnums=0, compiler_options=compiler_options())
+    def program(sharing: tuple, inside: bool) -> Callable[..., tuple[State, PyTree]]:
+        run = on_all(sharing, functools.partial(advance_seeds if seeds else advance, sharing=sharing))
+        if inside:  # a program of the user's, who compiles it
+            return run
+        return jax.jit(run, donate_argnums=0, compiler_options=compiler_options())
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
         whole("count", count, 0)
         sharing = as_many_as_hold(state.clients) if devices is None else tuple(devices)
         rows = Slice.of(plan, first, count, capacity)
         given = (state, federation, rows, key, jnp.asarray(first), jnp.asarray(count))
-        state, infos = program(sharing)(*everywhere(given, sharing))
+        inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
+        state, infos = program(sharing, inside)(*(given if inside else everywhere(given, sharing)))
         if count < capacity:
             infos = trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
         return state, infos

@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int, PyTree
 
@@ -67,7 +66,7 @@ def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:
     here = [device for device in devices if device.process_index == jax.process_index()]
 
     def leaf(a: Any) -> Any:
-        if isinstance(a, Tracer) or getattr(a, "sharding", None) == target:
+        if getattr(a, "sharding", None) == target:
             return a
         source = a if _is_key(a) else np.asarray(a)  # from NumPy, because an array is copied from core to core
         parts = [jax.device_put(source, device) for device in here]
