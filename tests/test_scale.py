@@ -1,6 +1,7 @@
 """Long and wide runs hold their memory. Each runs in a process of its own, whose peak is then its own."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -40,8 +41,11 @@ print(json.dumps({"gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2*
 '''
 
 
-def last_line(program):
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)
+def last_line(program, **variables):
+    changed = {key: value for key, value in (os.environ | variables).items() if value is not None}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600, env=changed
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 
@@ -60,30 +64,43 @@ def test_a_hundred_thousand_clients_with_a_cohort_of_a_hundred_run_within_four_g
 
 
 DEVICES = """
-import json, jax
-jax.config.update("jax_num_cpu_devices", 2)
-import numpy as np
+import json, sys
 from fedtier import keys
 from fedtier.engines import compiled
 from fedtier.lab import config
 from fedtier.lab.assemble import assemble
+import jax, numpy as np
 
-cfg = config.read(None, ["run.rounds=4", "run.participation=0.5", "method.name=scaffold"])
-e = assemble(cfg)
-f = jax.tree.map(lambda a: a[0], e.federation._replace(arrays=()))._replace(arrays=e.federation.arrays)
-plan = type(e.plan)(*(t[0] for t in e.plan))
-x = jax.tree.map(lambda a: a[0], e.x)
-ends = []
-for devices in (None, jax.devices()):
-    engine = compiled(e.method, capacity=4, devices=devices)
-    state, _ = engine.advance(engine.init(x, f), f, plan, keys.root(0), 0, 4)
-    ends.append(np.asarray(state.server.x.weight))
-print(json.dumps({"devices": jax.device_count(), "cohort": plan.cohort, "difference": float(np.abs(ends[0] - ends[1]).max()),
-    "size": float(np.abs(ends[0]).max())}))
+def ends(e, seeds):
+    found = []
+    for devices in (jax.devices()[:1], None):
+        engine = compiled(e.method, capacity=4, devices=devices, seeds=True)
+        state, _ = engine.advance(engine.init(e.x, e.federation), e.federation, e.plan, e.key, 0, 4)
+        found.append([np.asarray(leaf) for leaf in jax.tree.leaves(state)])
+    return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in zip(*found))
+
+out = {"devices": jax.device_count()}
+for seeds in (1, 3):
+    e = assemble(config.read(None, ["run.rounds=4", "run.participation=0.5", "run.tau=3", "run.stragglers=0.3",
+        "method.name=scaffold", f"run.seeds={seeds}"]))
+    out[f"difference_{seeds}"] = ends(e, seeds)
+    out["cohort"] = e.plan.cohort
+print(json.dumps(out))
 """
 
 
-def test_a_cohort_sharded_over_two_devices_gives_the_same_model():
-    found = last_line(DEVICES)
-    assert found["devices"] == 2 and found["cohort"] % 2 == 1  # the mesh has to be filled up
-    assert found["difference"] <= 1e-6 * found["size"] and found["size"] > 0
+def test_all_cores_are_used_unasked_and_give_the_model_of_one():
+    found = last_line(DEVICES, JAX_NUM_CPU_DEVICES=None)
+    assert found["devices"] == len(os.sched_getaffinity(0))
+    found = last_line(DEVICES, JAX_NUM_CPU_DEVICES="2")
+    assert found["devices"] == 2 and found["cohort"] % 2 == 1  # there is an empty seat, in the cohort and among the seeds
+    assert found["difference_1"] <= 1e-6  # the cohort is shared
+    assert found["difference_3"] <= 1e-6  # the seeds are shared
+
+
+@pytest.mark.parametrize("asked", [{"JAX_NUM_CPU_DEVICES": "1"}, {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}])
+def test_whoever_says_how_many_devices_there_are_is_obeyed(asked):
+    found = last_line("import fedtier.keys, jax; print(jax.device_count())", **asked)
+    assert found == int(next(iter(asked.values()))[-1])
+    late = "import jax; jax.devices(); import fedtier.keys; print(jax.device_count())"
+    assert last_line(late, JAX_NUM_CPU_DEVICES=None) == 1  # JAX was running already

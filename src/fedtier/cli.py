@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,6 +26,10 @@ def run(
     seeds: int | None = None,
     out: Path | None = None,
     track: Track = (),
+    profile: bool = False,
+    hosts: str | None = None,
+    rank: int | None = None,
+    of: int | None = None,
     json: bool = False,
 ) -> None:
     """Run one configuration.
@@ -34,17 +40,35 @@ def run(
         seeds: How many seeds to run at once, from run.seed on.
         out: Folder of the results, a new one; default: runs/DATE-METHOD-DATA.
         track: Send every row to a tracker as well: tensorboard or mlflow. May be repeated.
+        profile: Say where the time went, and write trace.json into the folder: Perfetto opens it.
+        hosts: HOST:PORT of process 0, when several processes, on one machine or many, run this as one.
+        rank: Which of them this is, from 0; only process 0 writes and prints.
+        of: How many there are.
         json: One JSON object on stdout instead of a table.
     """
     from .lab import config as configuration
-    from .lab.report import final_object, run_table
+    from .lab.profile import Profile
+    from .lab.report import final_object, profile_table, run_table
     from .lab.run import run as play
+
+    watch = Profile()
+    watch.started()
+    first = _join(hosts, rank, of)
 
     config = configuration.read(file, [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])])
     _use_compilation_cache()
+    if not first:
+        with tempfile.TemporaryDirectory() as scratch:
+            play(config, Path(scratch) / "run", progress=_progress(quiet=True))
+        return
     folder = out or _new_folder(f"{config.method.name}-{config.data.name}")
-    result = play(config, folder, progress=_progress(), track=track)
-    _print(final_object(result) if json else run_table(result))
+    result = play(config, folder, progress=_progress(), track=track, profile=watch)
+    if not profile:
+        _print(final_object(result) if json else run_table(result))
+        return
+    watch.write(folder / "trace.json")
+    print(f"trace: {folder / 'trace.json'}, for ui.perfetto.dev", file=sys.stderr)
+    _print(final_object(result) | {"profile": watch.as_object()} if json else [*run_table(result), profile_table(watch)])
 
 
 def demo(out: Path | None = None) -> None:
@@ -455,10 +479,26 @@ def _plain(parts: Any) -> str:
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _progress() -> Any:
+def _progress(quiet: bool = False) -> Any:
     from .lab.progress import Progress
 
-    return Progress()
+    return Progress(quiet=quiet)
+
+
+def _join(hosts: str | None, rank: int | None, of: int | None) -> bool:
+    """Joins the other processes, if there are any. Is this the one that speaks?"""
+    given = {"--hosts": hosts, "--rank": rank, "--of": of}
+    missing = [name for name, value in given.items() if value is None]
+    if len(missing) == len(given):
+        return True
+    if missing:
+        raise FedtierError(missing[0], None, "must be given too", "--hosts 10.0.0.1:4040 --rank 0 --of 2")
+    from .engines.devices import join_hosts
+
+    sys.stdout = os.fdopen(os.dup(1), "w")  # the library that connects them prints on descriptor 1 ...
+    os.dup2(2, 1)  # ... which is for data: send it to stderr
+    join_hosts(str(hosts), int(rank or 0), int(of or 0))
+    return rank == 0
 
 
 def _new_folder(name: str) -> Path:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from fedtier import keys
 from fedtier.errors import FedtierError
-from fedtier.federation import Federation, View, build, mean_over_rows, partition, sample, with_seat
+from fedtier.federation import Federation, View, build, mean_over_rows, partition, rows_at, sample, with_seat
 
 
 def federation_of(rows: int, clients: int, seed: int = 0, **shares) -> Federation:
@@ -95,6 +95,15 @@ def test_a_draw_sees_only_its_own_window_and_sees_it_uniformly():
     assert counts[own].sum() == 20_000
     assert stats.chisquare(counts[own]).pvalue > 1e-3
     np.testing.assert_array_equal(batch["x"][:, 0], np.asarray(batch["id"], np.float32))  # leaves stay row by row
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (200,), (1, 12, 12)])
+def test_rows_are_numpy_s_rows_however_wide_they_are_and_under_vmap(shape):
+    rows = np.random.default_rng(0).integers(0, 255, (30, *shape)).astype(np.uint8)
+    view = View(jnp.asarray(rows), jnp.arange(30), jnp.asarray(0), jnp.asarray(30))
+    numbers = np.array([[3, 29, 0, 3], [7, 7, 28, 1]])
+    np.testing.assert_array_equal(jax.jit(lambda n: rows_at(view, n))(jnp.asarray(numbers[0])), rows[numbers[0]])
+    np.testing.assert_array_equal(jax.vmap(lambda n: rows_at(view, n))(jnp.asarray(numbers)), rows[numbers])
 
 
 def test_different_clients_draw_under_vmap_from_different_windows():

@@ -7,19 +7,23 @@ shorter last stretch compiles anything. Client state is gathered and scattered i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import trees
 from ..errors import choice, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method
+from .devices import as_many_as_hold, balance, compiler_options, dealt, everywhere, on_all, rank
 from .engine import Engine, Slice, State, check_federation, initial_state, round_of, turn_of
+
+SMALL, CHUNK = 2048, 16  # numbers a client handles, and clients in a chunk: by measurement, docs/scaling.md
 
 
 def compiled(
@@ -33,16 +37,22 @@ def compiled(
     """The engine for `method`.
 
     capacity   the most rounds one call may advance
-    cohort     "map", "vmap", a chunk size, or "auto": map on a CPU, where a batched product is slower than several
-               plain ones and nobody waits for the slowest client; vmap elsewhere
-    devices    shard the cohort over these; replies are gathered before they are summed, so the result does not
-               depend on how many there are
+    cohort     "map", "vmap", a chunk size, or "auto": vmap on a GPU; on a CPU map, where a batched product is slower
+               than several plain ones and nobody waits for the slowest client, but chunks for models so small that
+               what counts is the number of operations and not their size (docs/scaling.md)
+    devices    share the cohort, or the seeds, among these; by default all there are, or on a CPU as many cores as
+               may each hold the clients' state (4 GiB in all). Replies are gathered before they are summed, so the
+               result does not depend on how many there are
     seeds      state, plan, key, federation (but its arrays) and x carry a leading axis, one row per seed
     """
     whole("capacity", capacity)
-    local = _cohort_runner(method, cohort, devices)
+    if isinstance(cohort, int):
+        whole("cohort", cohort)
+    else:
+        choice("cohort", cohort, ("auto", "map", "vmap"))
 
-    def play(state: State, federation: Federation, key: Key[Array, ""], number: Any, row: Slice) -> tuple[State, PyTree]:
+    @functools.partial(jax.jit, static_argnames="sharing")  # so that it is traced once: for its shapes, then for its place
+    def play(state: State, federation: Federation, key: Any, number: Any, row: Slice, sharing: tuple) -> Any:
         ids, arrived = row.ids, row.arrived
         round = round_of(federation, number, ids, arrived, key)
         turns = jax.vmap(lambda i, steps: turn_of(number, i, steps, key))(ids, row.steps)
@@ -50,37 +60,72 @@ def compiled(
         owns = jax.vmap(method.address, in_axes=(None, 0))(state.server, turns)
         specs = trees.take(federation.spec, ids)
         members = (trees.take(state.clients, ids), owns, trees.take(federation.train, ids), specs, turns)
-        clients, ups = local(shared, federation._replace(spec=()), members)
+
+        def one(member: tuple) -> tuple[PyTree, PyTree]:
+            client, own, window, spec, turn = member
+            return method.local(client, shared, own, federation.view(window), spec, turn)
+
+        def part(members: tuple) -> tuple[PyTree, PyTree]:
+            how = _layout(members, trees.size((shared, trees.take(members[0], 0)))) if cohort == "auto" else cohort
+            return each(one, members, how, members[-1].steps)
+
+        clients, ups = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
         server, info = method.aggregate(state.server, owns, ups, specs, round)
         return State(server, _scatter(state.clients, clients, ids, arrived)), info
 
     def advance(
-        state: State, federation: Federation, rows: Slice, key: Key[Array, ""], first: Any, count: Any
+        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: tuple
     ) -> tuple[State, PyTree]:
         def body(k: Int[Array, ""], carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
             state, infos = carry
-            state, info = play(state, federation, key, first + k, trees.take(rows, k))
+            state, info = play(state, federation, key, first + k, trees.take(rows, k), sharing)
             return state, trees.map(lambda all, one: all.at[k].set(one), infos, info)
 
-        shapes = jax.eval_shape(play, state, federation, key, first, trees.take(rows, 0))[1]
+        shapes = jax.eval_shape(lambda: play(state, federation, key, first, trees.take(rows, 0), sharing))[1]
         infos = trees.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
         return jax.lax.fori_loop(0, count, body, (state, infos))
 
-    first_state = initial_state
-    if seeds:
-        advance = _over_seeds(advance)
-        first_state = _over_seeds_init(initial_state)
-    program = jax.jit(advance, donate_argnums=0)
+    def advance_seeds(
+        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: tuple
+    ) -> tuple[State, PyTree]:
+        """Devices share the seeds where these keep them as busy as the cohort would: seeds never wait for each other."""
+        number, _, size = rows.ids.shape
+        by_seed = balance(number, sharing) >= balance(size, sharing)
+
+        def one(member: tuple) -> tuple[State, PyTree]:
+            state, rest, rows, key, count = member
+            federation_of_seed = rest._replace(arrays=federation.arrays)
+            return advance(state, federation_of_seed, rows, key, first, count, () if by_seed else sharing)
+
+        members = (state, federation._replace(arrays=()), rows, key, jnp.broadcast_to(count, number))
+        return dealt(lambda members: each(one, members), members, sharing if by_seed else (), idle=_without_rounds)
+
+    @functools.cache
+    def program(sharing: tuple, inside: bool) -> Callable[..., tuple[State, PyTree]]:
+        run = on_all(sharing, functools.partial(advance_seeds if seeds else advance, sharing=sharing))
+        if inside:  # a program of the user's, who compiles it
+            return run
+        return jax.jit(run, donate_argnums=0, compiler_options=compiler_options())
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
         whole("count", count, 0)
+        sharing = as_many_as_hold(state.clients) if devices is None else tuple(devices)
         rows = Slice.of(plan, first, count, capacity)
-        state, infos = program(state, federation, rows, key, jnp.asarray(first), jnp.asarray(count))
-        return state, trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
+        given = (state, federation, rows, key, jnp.asarray(first), jnp.asarray(count))
+        inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
+        state, infos = program(sharing, inside)(*(given if inside else everywhere(given, sharing)))
+        if count < capacity:
+            infos = trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
+        return state, infos
+
+    @jax.jit
+    def first_state(x: PyTree, federation: Federation) -> State:
+        one = functools.partial(initial_state, method)
+        return jax.vmap(one)(x, federation) if seeds else one(x, federation)
 
     def init(x: PyTree, federation: Federation) -> State:
         check_federation(method, federation)
-        return first_state(method, x, federation)
+        return first_state(x, federation._replace(arrays=()))
 
     return Engine("compiled", init, run)
 
@@ -90,40 +135,33 @@ def each(function: Callable[..., PyTree], members: PyTree, how: str | int = "aut
     if how == "auto":
         how = "map" if jax.default_backend() == "cpu" else "vmap"
     if isinstance(how, int):
-        order = jnp.argsort(steps) if steps is not None else jnp.arange(jax.tree.leaves(members)[0].shape[0])
-        out = jax.lax.map(function, trees.take(members, order), batch_size=how)
-        return trees.take(out, jnp.argsort(order))
+        place = jnp.arange(_rows(members)) if steps is None else rank(steps)
+        order = jnp.zeros_like(place).at[place].set(jnp.arange(len(place)))
+        return trees.take(jax.lax.map(function, trees.take(members, order), batch_size=how), place)
     return jax.lax.map(function, members) if how == "map" else jax.vmap(function)(members)
 
 
-def _cohort_runner(method: Method, how: str | int, devices: Sequence[Any] | None) -> Callable[..., tuple[PyTree, PyTree]]:
-    if isinstance(how, int):
-        whole("cohort", how)
-    else:
-        choice("cohort", how, ("auto", "map", "vmap"))
+def _layout(members: PyTree, numbers: int) -> str | int:
+    """ "auto" for a cohort in which a client handles so many `numbers`: models and state, not rows."""
+    if numbers > SMALL or jax.default_backend() != "cpu":
+        return "auto"
+    rows = _rows(members)
+    chunk = max(size for size in range(1, CHUNK + 1) if rows % size == 0)  # a remainder would be a second program
+    return chunk if chunk >= CHUNK // 2 else "map"  # fewer at once gain nothing, and wait for the slowest
 
-    def run(shared: PyTree, federation: Federation, members: tuple) -> tuple[PyTree, PyTree]:
-        def one(member: tuple) -> tuple[PyTree, PyTree]:
-            client, own, window, spec, turn = member
-            return method.local(client, shared, own, federation.view(window), spec, turn)
 
-        return each(one, members, how, members[-1].steps)
+def _rows(members: PyTree) -> int:
+    return jax.tree.leaves(members)[0].shape[0]
 
-    if devices is None or len(devices) < 2:
-        return run
 
-    mesh, many = Mesh(list(devices), ("cohort",)), len(devices)
-    split, whole_copy = PartitionSpec("cohort"), PartitionSpec()
-    sharded = jax.shard_map(run, mesh=mesh, in_specs=(whole_copy, whole_copy, split), out_specs=split, check_vma=False)
+def _without_steps(members: tuple, which: Any) -> tuple:
+    *rest, turn = members
+    return (*rest, turn._replace(steps=jnp.where(which, 0, turn.steps)))
 
-    def padded(shared: PyTree, federation: Federation, members: tuple) -> tuple[PyTree, PyTree]:
-        count = members[-1].steps.shape[0]
-        rows = jnp.minimum(jnp.arange(-(-count // many) * many), count - 1)  # repeat the last to fill the mesh
-        out = sharded(shared, federation, trees.take(members, rows))
-        gathered = jax.lax.with_sharding_constraint(out, jax.sharding.NamedSharding(mesh, whole_copy))
-        return trees.take(gathered, slice(0, count))
 
-    return padded
+def _without_rounds(members: tuple, which: Any) -> tuple:
+    *rest, count = members
+    return (*rest, jnp.where(which, 0, count))
 
 
 def _scatter(everyone: PyTree, cohort: PyTree, ids: Int[Array, "S"], arrived: Bool[Array, "S"]) -> PyTree:
@@ -133,26 +171,3 @@ def _scatter(everyone: PyTree, cohort: PyTree, ids: Int[Array, "S"], arrived: Bo
         return all.at[jnp.where(arrived, ids, all.shape[0])].set(some, mode="drop")
 
     return trees.map(leaf, everyone, cohort)
-
-
-def _federation_axes(federation: Federation) -> Federation:
-    axes = jax.tree.map(lambda a: 0, federation)
-    return axes._replace(arrays=jax.tree.map(lambda a: None, federation.arrays))
-
-
-def _over_seeds(advance: Callable[..., Any]) -> Callable[..., Any]:
-    def all_seeds(state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any) -> Any:
-        def one(args: tuple) -> Any:
-            state, federation_rest, rows, key = args
-            return advance(state, federation_rest._replace(arrays=federation.arrays), rows, key, first, count)
-
-        return each(one, (state, federation._replace(arrays=()), rows, key))
-
-    return all_seeds
-
-
-def _over_seeds_init(init: Callable[..., State]) -> Callable[..., State]:
-    def all_seeds(method: Method, x: PyTree, federation: Federation) -> State:
-        return jax.vmap(lambda x, f: init(method, x, f), in_axes=(0, _federation_axes(federation)))(x, federation)
-
-    return all_seeds

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Int, Key, PyTree
 
@@ -39,7 +40,7 @@ def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
 def check_federation(method: Method, federation: Federation) -> None:
     """Refuses a federation that the method cannot run on, before anything is traced."""
     if method.needs_server_data and not isinstance(federation.server.size, Tracer):
-        rows = int(jnp.min(federation.server.size))
+        rows = int(np.min(federation.server.size))
         require(rows > 0, "server_share", rows, f"{method.name} needs rows at the server", "build(..., server_share=0.3)")
 
 
@@ -64,6 +65,6 @@ class Slice(NamedTuple):
         def part(table: Any) -> Array:
             rows = table[..., first : first + count, :]
             pad = [(0, 0)] * (rows.ndim - 2) + [(0, capacity - count), (0, 0)]
-            return jnp.pad(jnp.asarray(rows), pad)
+            return jnp.asarray(np.pad(rows, pad) if isinstance(rows, np.ndarray) else jnp.pad(rows, pad))
 
         return cls(*(part(table) for table in plan))

@@ -82,7 +82,7 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         return federation._replace(arrays=()), plan
 
     federations, plans = zip(*(one(seed) for seed in seeds), strict=True)
-    federation = jax.tree.map(lambda *leaves: jnp.stack(leaves), *federations)
+    federation = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *federations)
     federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
     plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
     key = jnp.stack([keys.root(seed) for seed in seeds])
@@ -214,7 +214,7 @@ def _first_model(
             return jnp.zeros(dataset.shape)
         return model.init(keys.at(key, keys.BEFORE_ROUND_0, Tag.INIT))
 
-    x = jax.vmap(init)(key)
+    x = jax.jit(jax.vmap(init))(key)
     method = config.method
     if not method.pretrain:
         return x

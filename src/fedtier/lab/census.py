@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Int
 
@@ -46,7 +47,7 @@ def draw(config: Config) -> Census:
 
 def of_experiment(experiment: Experiment) -> Census:
     """The census of the first seed."""
-    rows = experiment.federation
+    rows = jax.tree.map(np.asarray, experiment.federation._replace(arrays=()))
     first = rows._replace(
         index=rows.index[0],
         test=type(rows.test)(*(a[0] for a in rows.test)),
@@ -77,7 +78,10 @@ def _count(config: Config, dataset: Dataset, federation: Federation) -> Census:
 
     held = np.asarray(federation.held.size)
     sizes = np.asarray(federation.train.size) + held  # a client's held-back rows follow its training rows
-    clients = np.stack([counts(start, size) for start, size in zip(np.asarray(federation.train.start), sizes, strict=True)])
+    first, m = int(np.asarray(federation.train.start)[0]), len(sizes)  # the clients' windows follow each other
+    label = dataset.labels[index[first : first + int(sizes.sum())]]
+    cells = np.repeat(np.arange(m), sizes) * classes + label
+    clients = np.bincount(cells, minlength=m * classes).reshape(m, classes)
     labels = tuple(str(name) for name in dataset.label_names) or tuple(str(k) for k in range(classes))
     owned = config.data.partition == "natural" and len(dataset.owner_names) == len(clients)
     names = tuple(map(str, dataset.owner_names if owned else range(len(clients))))

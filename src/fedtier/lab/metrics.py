@@ -7,7 +7,7 @@ personal models, each on its client's own held-back rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 
 from .. import keys, trees
 from ..engines.compiled import each
+from ..engines.devices import balance, compiler_options, dealt, everywhere, on_all
 from ..engines.engine import State, turn_of
 from ..engines.wire import message_shapes
 from ..federation import Federation, View, mean_over_rows
@@ -73,23 +74,24 @@ def client_scores(
     return (algorithm.problem.f2(x, fresh, spec), accuracy(algorithm, y, held), accuracy(algorithm, x, held)), y
 
 
-def scorer(experiment: Experiment) -> Callable[..., Scores]:
-    """score(state, federation, key, round, steps of the evaluated clients) -> Scores of one seed."""
+def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[..., Scores]:
+    """score(state, federation, key, round, steps) -> Scores of one seed, the clients shared among `devices`; state.clients
+    and steps are those of the evaluated clients alone."""
     method, chosen = experiment.method, evaluated_clients(experiment)
 
     def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
         x = method.global_model(state.server)
 
-        def one_client(args: tuple) -> tuple[Any, Any, Any]:
-            client, state, train, held, spec, steps = args
+        def one_client(member: tuple) -> tuple[Any, Any, Any]:
+            client, state, train, held, spec, steps = member
             turn = turn_of(number, client, steps, key)
             return client_scores(experiment, state, x, federation.view(train), federation.view(held), spec, turn)[0]
 
         members = (
-            jnp.asarray(chosen), trees.take(state.clients, chosen), trees.take(federation.train, chosen),
+            jnp.asarray(chosen), state.clients, trees.take(federation.train, chosen),
             trees.take(federation.held, chosen), trees.take(federation.spec, chosen), steps,
         )  # fmt: skip
-        f2, personal, shared = each(one_client, members)
+        f2, personal, shared = dealt(lambda members: each(one_client, members), members, devices)
         server, test = federation.view(federation.server), federation.view(federation.test)
         return Scores(*global_scores(experiment, x, server, test), f2, personal, shared)
 
@@ -97,21 +99,29 @@ def scorer(experiment: Experiment) -> Callable[..., Scores]:
 
 
 def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
-    """evaluate(state, round) -> Scores with a leading axis for the seeds."""
-    score, chosen = scorer(experiment), evaluated_clients(experiment)
+    """evaluate(state, round) -> Scores with a leading axis for the seeds. Devices share the seeds or else the clients."""
+    chosen, devices = evaluated_clients(experiment), jax.devices()
+    by_seed = balance(experiment.config.run.seeds, devices) >= balance(len(chosen), devices)
+    score = scorer(experiment, () if by_seed else devices)
 
     def all_seeds(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
-        def one(args: tuple) -> Scores:
-            state, rest, key = args
+        def one(member: tuple) -> Scores:
+            state, rest, key = member
             return score(state, rest._replace(arrays=federation.arrays), key, number, steps)
 
-        return each(one, (state, federation._replace(arrays=()), key))
+        members = (state, federation._replace(arrays=()), key)
+        return dealt(lambda members: each(one, members), members, devices if by_seed else ())
 
-    program = jax.jit(all_seeds)
+    @jax.jit
+    def taken(state: State) -> State:
+        return State(state.server, trees.map(lambda a: a[:, chosen], state.clients))
+
+    program = jax.jit(on_all(devices, all_seeds), compiler_options=compiler_options())
 
     def evaluate(state: State, number: int) -> Scores:
         steps = jnp.asarray(experiment.steps[number][chosen])
-        out = program(state, experiment.federation, experiment.key, jnp.asarray(number), steps)
+        given = (taken(state), experiment.federation, experiment.key, jnp.asarray(number), steps)
+        out = program(*everywhere(given, devices))
         return jax.tree.map(np.asarray, out)
 
     return evaluate

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ..methods import registry
 from .census import Census
+from .profile import PHASES, Profile
 from .run import Result
 from .search import Search
 
@@ -53,6 +54,17 @@ def status_table(found: dict[str, Any]) -> list[Part]:
 
 def _yes(fact: bool) -> str:
     return "yes" if fact else "no"
+
+
+def profile_table(profile: Profile) -> Table:
+    """Seconds by phase, and their share of the process's life."""
+    seconds = profile.as_object()
+    table = Table(title="where the time went", title_justify="left")
+    for heading, side in (("phase", "left"), ("seconds", "right"), ("%", "right"), ("what", "left")):
+        table.add_column(heading, justify=side)  # pyright: ignore[reportArgumentType]
+    for phase, spent in seconds.items():
+        table.add_row(phase, f"{spent:.2f}", f"{100 * spent / max(sum(seconds.values()), 1e-9):.0f}", PHASES[phase])
+    return table
 
 
 def census_table(census: Census) -> list[Part]:

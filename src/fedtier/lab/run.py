@@ -22,6 +22,7 @@ from . import config as configuration
 from .assemble import Experiment, assemble
 from .config import Config
 from .metrics import Scores, Traffic, evaluated_clients, evaluator, spread, traffic
+from .profile import Profile
 from .progress import Progress
 from .store import DIVERGED_FILE, HINT_DAMAGED, Store
 from .track import check as check_trackers
@@ -39,13 +40,22 @@ class Result(NamedTuple):
 
 
 def run(
-    config: Config, folder: Path, *, progress: Progress, experiment: Experiment | None = None, track: Sequence[str] = ()
+    config: Config,
+    folder: Path,
+    *,
+    progress: Progress,
+    experiment: Experiment | None = None,
+    track: Sequence[str] = (),
+    profile: Profile | None = None,
 ) -> Result:
-    """Runs `config` into the new `folder`; `track` names trackers that get every row too."""
+    """Runs `config` into the new `folder`; `track` names trackers that get every row too, `profile` gets the times."""
     check_trackers(track)
-    experiment = experiment or assemble(config)
+    profile = profile or Profile()
+    if experiment is None:
+        with profile.span("data"):
+            experiment = assemble(config)
     Store.reserve(folder)
-    return _tracked(experiment, folder, lambda: Store.create(folder, config), progress, track, resumed=False)
+    return _tracked(experiment, folder, lambda: Store.create(folder, config), progress, track, profile, resumed=False)
 
 
 def resume(folder: Path, *, progress: Progress, track: Sequence[str] = ()) -> Result:
@@ -57,16 +67,23 @@ def resume(folder: Path, *, progress: Progress, track: Sequence[str] = ()) -> Re
     if (folder / "wire.json").exists():
         raise FedtierError("DIR", str(folder), "holds a run between sites", "start its server again, with the same folder")
     config = configuration.read(folder / "config.toml")
-    return _tracked(assemble(config), folder, lambda: Store(folder), progress, track, resumed=True)
+    return _tracked(assemble(config), folder, lambda: Store(folder), progress, track, Profile(), resumed=True)
 
 
 def _tracked(
-    experiment: Experiment, folder: Path, store: Callable[[], Store], progress: Progress, track: Sequence[str], *, resumed: bool
+    experiment: Experiment,
+    folder: Path,
+    store: Callable[[], Store],
+    progress: Progress,
+    track: Sequence[str],
+    profile: Profile,
+    *,
+    resumed: bool,
 ) -> Result:
     tracker = open_trackers(track, experiment.config, folder)
     finished = False
     try:
-        result = _play(experiment, store(), progress, resumed=resumed, log=tracker.log)
+        result = _play(experiment, store(), progress, profile, resumed=resumed, log=tracker.log)
         finished = True
     finally:
         tracker.close(finished)
@@ -74,7 +91,13 @@ def _tracked(
 
 
 def _play(
-    experiment: Experiment, store: Store, progress: Progress, *, resumed: bool, log: Callable[[list], None] = lambda rows: None
+    experiment: Experiment,
+    store: Store,
+    progress: Progress,
+    profile: Profile,
+    *,
+    resumed: bool,
+    log: Callable[[list], None] = lambda rows: None,
 ) -> Result:
     config, plan, seeds = experiment.config, experiment.plan, experiment.config.run.seeds
     rounds = config.run.rounds
@@ -83,6 +106,7 @@ def _play(
     engine = compiled(experiment.method, capacity=capacity, seeds=True)
     state = engine.init(experiment.x, experiment.federation)
     evaluate, bytes_per_message = evaluator(experiment), traffic(experiment, state)
+    all_finite = jax.jit(trees.all_finite)
 
     first, written, spent = 0, 0, 0.0
     if resumed and (store.folder / "checkpoint.safetensors").exists():
@@ -100,8 +124,11 @@ def _play(
         store.write("partition.json", census.of_experiment(experiment).to_json())
 
     clock = time.perf_counter()
-    state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, 0)  # compiles, moves nothing
-    scores = evaluate(state, first)
+    with profile.span("compile", "rounds"):
+        state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, 0)  # moves nothing
+        jax.block_until_ready(state)
+    with profile.span("compile", "evaluation, and the first one"):
+        scores = evaluate(state, first)
     compile_seconds = time.perf_counter() - clock
     progress.start(rounds, first, f"{config.method.name} on {config.data.name}", compile_seconds)
 
@@ -111,15 +138,17 @@ def _play(
         nonlocal written
         seconds = {"compile": compile_seconds, "run": spent + time.perf_counter() - clock}
         rows = [_row(experiment, bytes_per_message, scores, s, number, seconds) for s in range(seeds)]
-        store.append(rows)
-        log(rows)
+        with profile.span("checkpoints", "metrics"):
+            store.append(rows)
+            log(rows)
         written += len(rows)
         progress.update(number, rows)
 
     def checkpoint(number: int) -> None:
         seconds = spent + time.perf_counter() - clock
         words = {"round": number, "rows": written, "seconds": seconds, "config": config.digest()}
-        store.write_arrays("checkpoint.safetensors", state, **words)
+        with profile.span("checkpoints", f"round {number}"):
+            store.write_arrays("checkpoint.safetensors", state, **words)
 
     def diverged(number: int, why: str) -> Diverged:
         """Puts the state after the last sound stop on disk: rounds since the checkpoint are played again."""
@@ -139,11 +168,14 @@ def _play(
     start = max((row[key] or 0.0 for row in store.rows()[:seeds] for key in ("f1", "global_loss")), default=0.0)
     with _stop_signals() as stopped:
         for number in [stop for stop in stops if stop > first]:
-            state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, number - first)
-            if not bool(trees.all_finite(state)):
+            with profile.span("rounds", f"{first} to {number}"):
+                state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, number - first)
+                sound = bool(all_finite(state))
+            if not sound:
                 raise diverged(number, "the state is no longer finite")
             if number % config.run.eval_every == 0 or number == rounds:
-                scores = evaluate(state, number)
+                with profile.span("evaluation", f"round {number}"):
+                    scores = evaluate(state, number)
                 loss = _worst_loss(scores)
                 if loss > DIVERGED * max(1.0, start):
                     raise diverged(number, f"the loss rose from {start:.3g} to {loss:.3g}")

@@ -19,8 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..engines import compiled
+from .. import trees
+from ..engines import State, compiled
 from ..engines.compiled import each
+from ..engines.devices import compiler_options, dealt, everywhere, on_all
 from ..errors import FedtierError, choice, require
 from ..federation import Federation, Plan
 from ..schedules import inverse, inverse_sqrt
@@ -66,24 +68,33 @@ def search(config: Config, grid: dict[str, list[float]], experiment: Experiment 
     clock = time.perf_counter()
     experiment = experiment or assemble(config)
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    arrays, rounds = experiment.federation.arrays, config.run.rounds
+    devices, rounds = jax.devices(), config.run.rounds
     steps = jnp.asarray(experiment.steps[rounds][evaluated_clients(experiment)])
     if not rounds:
         raise FedtierError("run.rounds", rounds, "a search needs at least one round")
 
     def final(options: dict[str, Any], x: Any, federation: Federation, plan: Plan, key: Any) -> Scores:
         traced = with_options(experiment, {name: _shape(name, value) for name, value in options.items()})
-        engine = compiled(traced.method, capacity=rounds)
-        federation = federation._replace(arrays=arrays)
+        engine = compiled(traced.method, capacity=rounds, devices=devices[:1])
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
-        return scorer(traced)(state, federation, key, jnp.asarray(rounds), steps)
+        judged = State(state.server, trees.take(state.clients, evaluated_clients(experiment)))
+        return scorer(traced)(judged, federation, key, jnp.asarray(rounds), steps)
 
-    def all_seeds(options: dict[str, Any]) -> Scores:
-        members = (experiment.x, experiment.federation._replace(arrays=()), _on_device(experiment.plan), experiment.key)
-        return each(lambda member: final(options, *member), members)
+    def program(columns: dict[str, Any], federation: Federation, *seeds: Any) -> Scores:
+        def all_seeds(options: dict[str, Any]) -> Scores:
+            def one(member: tuple) -> Scores:
+                windows, x, plan, key = member
+                return final(options, x, windows._replace(arrays=federation.arrays), plan, key)
+
+            return each(one, (federation._replace(arrays=()), *seeds))
+
+        return dealt(lambda columns: each(all_seeds, columns), columns, devices)
 
     columns = {name: jnp.asarray([point[name] for point in points], jnp.float32) for name in grid}
-    scores = jax.tree.map(np.asarray, jax.jit(lambda columns: each(all_seeds, columns))(columns))
+    given = (columns, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
+    scores = jax.tree.map(
+        np.asarray, jax.jit(on_all(devices, program), compiler_options=compiler_options())(*everywhere(given, devices))
+    )
     personal = np.asarray([[spread(seed)["mean"] or np.nan for seed in point] for point in scores.personal_accuracy])
     accuracy = np.where(np.isfinite(scores.global_loss), scores.global_accuracy, np.nan)
     found = [Point(point, accuracy[k], personal[k]) for k, point in enumerate(points)]

@@ -12,10 +12,12 @@ from jaxtyping import Array, Key, PyTree
 
 from .. import keys, trees
 from ..errors import FedtierError, choice, not_negative, whole
-from ..federation import View, sample
+from ..federation import View, draw, rows_at, sample
 from ..keys import Tag
 from ..problem import Bilevel
 from ..schedules import Schedule, StepSize, as_schedule, constant, inverse, inverse_sqrt
+
+AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 more numbers of it (docs/scaling.md)
 
 
 def sgd(
@@ -32,14 +34,21 @@ def sgd(
 ) -> PyTree:
     """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1.
 
-    `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came.
+    `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came. The row numbers of AHEAD
+    minibatches are drawn at once, each at its own address (key, t): threefry is cheap by the dozen, dear one by one.
     """
 
-    def step(t: Any, y: PyTree) -> PyTree:
-        rows = sample(view, keys.at(key, t), batch)
-        return project(trees.axpy(-scale * lr(t), gradient(y, rows), y))
+    def stretch(k: Any, y: PyTree) -> PyTree:
+        first = k * AHEAD
+        drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(AHEAD))
 
-    return jax.lax.fori_loop(0, steps, step, y)
+        def step(t: Any, y: PyTree) -> PyTree:
+            rows = rows_at(view, drawn[t - first])
+            return project(trees.axpy(-scale * lr(t), gradient(y, rows), y))
+
+        return jax.lax.fori_loop(first, jnp.minimum(first + AHEAD, steps), step, y)
+
+    return jax.lax.fori_loop(0, (steps + AHEAD - 1) // AHEAD, stretch, y)
 
 
 LowerLevel = Callable[..., PyTree]

@@ -34,7 +34,7 @@ def softmax(features: int, classes: int) -> Model:
     return Model(
         "softmax",
         init=lambda key: Softmax(jnp.zeros((classes, features))),
-        apply=lambda x, inputs: inputs.reshape(inputs.shape[0], -1) @ x.weight.T,
+        apply=lambda x, inputs: (x.weight @ inputs.reshape(inputs.shape[0], -1).T).T,  # this order: see docs/scaling.md
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -10,21 +10,33 @@ from jaxtyping import PyTree
 
 from ... import keys
 from ...methods.method import Round
+from ..devices import compiler_options
 from ..engine import turn_of
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def open_round(
-    method: Any, m: int, server: PyTree, number: Any, ids: Any, planned: Any, steps: Any, view: Any, key: Any
-) -> tuple:
-    """What goes down: the shared message, and for each seat its own and its key."""
+def open_round(*args: Any) -> tuple:
+    """What goes down: the shared message, and for each seat its own and its key; see `_open` for the arguments."""
+    return _compiled(_open)(*args)
+
+
+def close_round(*args: Any) -> tuple[PyTree, PyTree]:
+    """(server state, info) after the replies; see `_close` for the arguments."""
+    return _compiled(_close)(*args)
+
+
+@cache
+def _compiled(function: Any) -> Any:
+    """Late, because the options ask JAX for its devices."""
+    return jax.jit(function, static_argnums=(0, 1), compiler_options=compiler_options())
+
+
+def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, planned: Any, steps: Any, view: Any, key: Any) -> tuple:
     turns = jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
     round = Round(number, ids, planned, m, view, keys.at(key, number, 0))
     return method.broadcast(server, round), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def close_round(
+def _close(
     method: Any, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
     number: Any, ids: Any, arrived: Any, view: Any, key: Any,
 ) -> tuple[PyTree, PyTree]:  # fmt: skip

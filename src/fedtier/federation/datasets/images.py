@@ -7,6 +7,7 @@ shift and scale are the mean and 1/deviation of the publisher's training pixels,
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -67,12 +68,23 @@ CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog
 
 def digits() -> Dataset:
     """1,797 handwritten digits of 8x8 pixels in 0 .. 16 (E. Alpaydin, C. Kaynak, 1998), embedded in scikit-learn."""
-    from sklearn.datasets import load_digits
+    rows = _digit_rows()
+    inputs, labels = rows[:, :-1].astype(np.uint8).reshape(-1, 1, 8, 8), rows[:, -1].astype(np.int32)
+    shift, scale = np.float32(4.884165), np.float32(1 / 6.016788)
+    return Dataset("digits", inputs, labels, DIGITS, shift=shift, scale=scale)
+
+
+def _digit_rows() -> np.ndarray:
+    """[1797, 65], read from scikit-learn's own file: to import the package takes a second."""
+    spec = importlib.util.find_spec("sklearn")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        path = Path(folder) / "datasets" / "data" / "digits.csv.gz"
+        if path.exists():
+            return np.loadtxt(path, delimiter=",")
+    from sklearn.datasets import load_digits  # another version keeps it elsewhere
 
     images, labels = load_digits(return_X_y=True)
-    inputs = images.astype(np.uint8).reshape(-1, 1, 8, 8)
-    shift, scale = np.float32(4.884165), np.float32(1 / 6.016788)
-    return Dataset("digits", inputs, labels.astype(np.int32), DIGITS, shift=shift, scale=scale)
+    return np.column_stack([images, labels])
 
 
 def mnist(folder: str | Path | None = None) -> Dataset:

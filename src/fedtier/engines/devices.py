@@ -1,0 +1,128 @@
+"""All cores of a machine, all devices, all hosts: rows of work dealt out over them, without the user doing anything.
+
+A CPU counts as one device per core (`fedtier.cores`), each computing alone: a local step is too small to share among
+cores, a cohort is not. Every device runs the same program on the same arguments (`on_all`); where the program has rows
+of work, a device does its part and learns the rest from the others (`dealt`), in the rows' own order before anything is
+summed: results do not depend on how many devices there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Int, PyTree
+
+from .. import trees
+from ..errors import FedtierError, require, whole
+
+AXIS, WHOLE = "parts", PartitionSpec()
+COPIES = 2**32
+
+
+def join_hosts(address: str, rank: int, of: int) -> None:
+    """Makes this process number `rank` of `of` that compute as one; number 0 listens at `address`, HOST:PORT.
+
+    All run the same command with the same configuration, data and versions. Call it before anything is computed.
+    """
+    whole("--of", of, 2, "leave --hosts, --rank and --of out to run alone")
+    require(0 <= rank < of, "--rank", rank, f"must be from 0 to {of - 1}", "each process has its own")
+    fits = re.fullmatch(r".+:\d{1,5}", address) is not None
+    require(fits, "--hosts", address, "must be HOST:PORT of process 0", "for example --hosts 10.0.0.1:4040")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    try:
+        jax.distributed.initialize(address, num_processes=of, process_id=rank)
+    except Exception as error:
+        raise FedtierError(
+            "--hosts", address, f"cannot be joined: {error}", "start all processes within five minutes"
+        ) from None
+
+
+def as_many_as_hold(state: PyTree) -> tuple:
+    """The devices to use when each holds a copy of `state`: all, or on a CPU, whose cores share one memory, as many
+    as have room for their copies in COPIES bytes."""
+    devices = tuple(jax.devices())
+    if jax.default_backend() != "cpu" or jax.process_count() > 1:
+        return devices
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    return devices[: max(1, COPIES // max(1, size))]
+
+
+def compiler_options() -> dict[str, Any]:
+    """For every engine, because sums differ in the last digit with them: on a CPU each product stays on one core."""
+    return {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
+
+
+def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:
+    """The same arrays on each device. The cores of a CPU share one copy in memory, so this costs nothing there."""
+    if len(devices) < 2:
+        return tree
+    target = NamedSharding(_mesh(devices), WHOLE)
+    here = [device for device in devices if device.process_index == jax.process_index()]
+
+    def leaf(a: Any) -> Any:
+        if getattr(a, "sharding", None) == target:
+            return a
+        source = a if _is_key(a) else np.asarray(a)  # from NumPy, because an array is copied from core to core
+        parts = [jax.device_put(source, device) for device in here]
+        return jax.make_array_from_single_device_arrays(a.shape, target, parts)
+
+    return trees.map(leaf, tree)
+
+
+def on_all(devices: Sequence[Any], program: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """`program` run by each device, all with the same arguments and the same result."""
+    if len(devices) < 2:
+        return program
+    return jax.shard_map(program, mesh=_mesh(devices), in_specs=WHOLE, out_specs=WHOLE, check_vma=False)
+
+
+def dealt(
+    function: Callable[[PyTree], PyTree],
+    members: PyTree,
+    devices: Sequence[Any],
+    *,
+    work: Int[Array, "S"] | None = None,
+    idle: Callable[[PyTree, Any], PyTree] = lambda members, which: members,
+) -> PyTree:
+    """function(members) inside `on_all(devices, ...)`, row by row on different devices; `work` says how much a row is.
+
+    Rows that fill the last part up are copies of the first, which `idle(members, which)` may tell to do nothing.
+    """
+    rows, many = jax.tree.leaves(members)[0].shape[0], len(devices)
+    if many < 2:
+        return function(members)
+    deep = -(-rows // many)
+    place = jnp.arange(rows) if work is None else rank(work)  # the longest first, one to each device in turn
+    seat = place % many * deep + place // many
+    hand = jnp.zeros(deep * many, jnp.int32).at[seat].set(jnp.arange(rows)).reshape(many, deep)
+    filler = jnp.ones(deep * many, bool).at[seat].set(False).reshape(many, deep)
+    me = jax.lax.axis_index(AXIS)
+    out = function(idle(trees.take(members, hand[me]), filler[me]))
+    return trees.map(lambda a: jax.lax.all_gather(a, AXIS, tiled=True)[seat], out)
+
+
+def balance(rows: int, devices: Sequence[Any]) -> float:
+    """The share of the time that a device has something to do when rows are dealt."""
+    many = max(1, len(devices))
+    return rows / (many * -(-rows // many))
+
+
+def rank(work: Int[Array, "S"]) -> Int[Array, "S"]:
+    """The place of each row when the largest come first. By counting: to compile a sort takes a fifth of a second."""
+    number = jnp.arange(work.shape[0])
+    before = (work[None] > work[:, None]) | ((work[None] == work[:, None]) & (number[None] < number[:, None]))
+    return jnp.sum(before, axis=1)
+
+
+def _mesh(devices: Sequence[Any]) -> Mesh:
+    return Mesh(np.asarray(devices), (AXIS,))
+
+
+def _is_key(a: Any) -> bool:
+    return hasattr(a, "dtype") and jnp.issubdtype(a.dtype, jax.dtypes.prng_key)

@@ -1,0 +1,83 @@
+"""Rows dealt out over devices come back in their order; fillers do nothing; small cohorts and large give the same."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedtier import keys
+from fedtier.engines import compiled
+from fedtier.engines.compiled import _layout
+from fedtier.engines.devices import COPIES, as_many_as_hold, balance, dealt, everywhere, on_all, rank
+from fedtier.methods import fedavg, scaffold
+from fedtier.problem import cross_entropy, softmax, supervised
+
+from ..methods.federations import bumpy_plan, digits
+
+DEVICES = tuple(jax.devices())
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8])
+def test_dealt_rows_come_back_in_their_order_and_fillers_are_idle(rows):
+    members = {"value": jnp.arange(rows) * 1.0, "work": jnp.asarray(np.random.default_rng(rows).integers(0, 5, rows))}
+
+    def idle(members, which):
+        return members | {"value": jnp.where(which, jnp.nan, members["value"])}  # a filler that counted would show
+
+    def program(members):
+        return dealt(lambda m: 2.0 * m["value"] + 1.0, members, DEVICES, work=members["work"], idle=idle)
+
+    found = jax.jit(on_all(DEVICES, program))(everywhere(members, DEVICES))
+    np.testing.assert_array_equal(found, 2.0 * np.arange(rows) + 1.0)
+
+
+def test_the_rank_is_a_stable_descending_sort():
+    work = np.random.default_rng(0).integers(0, 6, 40)
+    order = np.argsort(-work, kind="stable")
+    np.testing.assert_array_equal(np.asarray(rank(jnp.asarray(work)))[order], np.arange(40))
+
+
+def test_balance_is_the_share_of_busy_seats():
+    assert balance(5, (0, 1)) == 5 / 6
+    assert balance(4, (0, 1)) == 1.0
+    assert balance(1, (0, 1, 2, 3)) == 0.25
+    assert balance(3, ()) == 1.0
+
+
+@pytest.mark.skipif(len(DEVICES) < 2, reason="needs two cores")
+def test_cores_share_one_copy_of_the_data_and_are_as_many_as_hold_the_state():
+    data = jnp.ones((1000, 64))
+    spread = everywhere(data, DEVICES)
+    assert {shard.data.unsafe_buffer_pointer() for shard in spread.addressable_shards} == {data.unsafe_buffer_pointer()}
+    assert as_many_as_hold(()) == DEVICES
+    assert as_many_as_hold(jax.ShapeDtypeStruct((COPIES // 4,), jnp.float32)) == DEVICES[:1]
+
+
+@pytest.mark.parametrize("factory", [fedavg, scaffold])
+def test_a_large_cohort_of_small_models_in_chunks_equals_one_after_another(factory):
+    model = softmax(64, 10)
+    method = factory(supervised(cross_entropy(model)))
+    federation, plan = digits(clients=40), bumpy_plan(2, clients=40)
+    members = (np.zeros(plan.cohort),)
+    assert _layout(members, 640) == 16 and _layout(members, 2049) == "auto" and _layout((np.zeros(17),), 640) == "map"
+    ends = []
+    for cohort in ("auto", "map"):
+        engine = compiled(method, capacity=2, cohort=cohort, devices=DEVICES[:1])
+        state, _ = engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(0), 0, 2)
+        ends.append(np.asarray(state.server.x.weight))
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-6 * np.abs(ends[1]).max())
+
+
+def test_the_engine_runs_inside_a_program_of_ones_own():
+    model = softmax(64, 10)
+    federation, plan = digits(), bumpy_plan(2)
+    engine = compiled(fedavg(supervised(cross_entropy(model))), capacity=2)
+    alone = [engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(s), 0, 2)[0] for s in (0, 1)]
+
+    def program(key):
+        return engine.advance(engine.init(model.init(None), federation), federation, plan, key, 0, 2)[0]
+
+    together = jax.jit(jax.vmap(program))(jnp.stack([keys.root(0), keys.root(1)]))
+    for s in (0, 1):
+        wanted = np.asarray(alone[s].server.x.weight)
+        np.testing.assert_allclose(together.server.x.weight[s], wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())

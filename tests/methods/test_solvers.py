@@ -1,0 +1,24 @@
+"""The loop that all methods share: what is drawn ahead is what would have been drawn one by one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedtier import keys
+from fedtier.federation import View, sample
+from fedtier.methods.solvers import AHEAD, sgd
+
+
+@pytest.mark.parametrize("steps", [0, 1, AHEAD - 1, AHEAD, AHEAD + 1, 2 * AHEAD + 7])
+def test_sgd_is_the_plain_loop_over_addressed_minibatches(steps):
+    rows = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
+    view = View(jnp.asarray(rows), jnp.asarray(np.random.default_rng(1).permutation(50)), jnp.asarray(10), jnp.asarray(25))
+    key = keys.root(3)
+    found = jax.jit(lambda steps: sgd(lambda y, batch: y - jnp.mean(batch, axis=0), jnp.zeros(3), view, steps, key,
+                                      lr=lambda t: 0.5 / (t + 1.0), batch=4, scale=0.7))(jnp.asarray(steps))  # fmt: skip
+    y = np.zeros(3)
+    for t in range(steps):
+        batch = np.asarray(sample(view, jax.random.fold_in(key, t), 4), float)
+        y = y - 0.7 * 0.5 / (t + 1.0) * (y - batch.mean(axis=0))
+    np.testing.assert_allclose(found, y, rtol=1e-5, atol=1e-6)
