@@ -41,7 +41,7 @@ flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopba
 	$(BIN)/python -m pip install --quiet --editable ".[flare]"
 	$(BIN)/python -m pytest -n 0 -m "flare and not slow"
 
-crash: .venv/.installed  ## the same, with everything killed once; about five minutes
+crash: .venv/.installed  ## the same, with everything killed once, every byte counted, the tutorial as written; a quarter of an hour
 	$(BIN)/python -m pip install --quiet --editable ".[flare]"
 	$(BIN)/python -m pytest -n 0 -m "flare and slow"
 

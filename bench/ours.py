@@ -58,7 +58,7 @@ def _method(work: Workload, model: Model) -> methods.Method:
 
 
 def names(tree: Any) -> dict[str, np.ndarray]:
-    """The leaves of a model by short names: 0, 1, ... in tree order, which for the net is that of its layers."""
+    """The leaves of a model by short names: 0, 1, ... in tree order, which for the net is kernels, biases, weight, bias."""
     return {str(k): np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(tree))}
 
 

@@ -9,21 +9,39 @@ from stored import Task
 from torch import nn
 
 
+class ChannelsLast(nn.Module):
+    """Rows of the dense layer count places first, then channels, as fedtier's do."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.permute(0, 2, 3, 1)
+
+
 def net(stored: Task) -> nn.Module:
     classes, features = len(stored.x0[str(len(stored.x0) - 1)]), stored.inputs[0].size
     if stored.work.model == "cnn":
-        channels, side, _ = stored.inputs.shape[1:]
-        model = nn.Sequential(
-            nn.Conv2d(channels, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(64 * (side // 4) ** 2, 128), nn.ReLU(), nn.Linear(128, classes),
-        )  # fmt: skip
-    else:
-        model = nn.Sequential(nn.Flatten(), nn.Linear(features, classes, bias=False))
+        return small_net(stored)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(features, classes, bias=False))
     with torch.no_grad():
-        for k, parameter in enumerate(model.parameters()):
-            parameter.copy_(torch.from_numpy(stored.x0[str(k)]).reshape(parameter.shape))
+        model[1].weight.copy_(torch.from_numpy(stored.x0["0"]))
     return model
+
+
+def small_net(stored: Task) -> nn.Module:
+    """Three convolutions of patches and a dense layer; the stored order is kernels, biases, weight, bias."""
+    leaves = [torch.from_numpy(stored.x0[str(k)]) for k in range(len(stored.x0))]
+    kernels, biases, weight, bias = leaves[:3], leaves[3:6], leaves[6], leaves[7]
+    layers: list[nn.Module] = []
+    with torch.no_grad():
+        for kernel, offset in zip(kernels, biases, strict=True):
+            channels, out = kernel.shape[0] // 9, kernel.shape[1]
+            conv = nn.Conv2d(channels, out, 3, padding=1)
+            conv.weight.copy_(kernel.reshape(3, 3, channels, out).permute(3, 2, 0, 1))
+            conv.bias.copy_(offset)
+            layers += [conv, nn.ReLU(), nn.MaxPool2d(2)]
+        dense = nn.Linear(weight.shape[1], weight.shape[0])
+        dense.weight.copy_(weight)
+        dense.bias.copy_(bias)
+    return nn.Sequential(*layers, ChannelsLast(), nn.Flatten(), dense)
 
 
 def tensors(stored: Task) -> tuple[torch.Tensor, torch.Tensor]:

@@ -100,7 +100,9 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
     methods = [entries[label] for label in about["methods"]]
     methods += [entry for entry in variants.values() if entry not in methods]
     order = order._replace(only=order.only or tuple(about["only"]))
-    outcome = compare.play(_plan(order, tables | {"methods": methods}), progress)
+    pairs_here = [(m["label"], s["label"]) for m in methods for s in tables["settings"]]
+    tuned = [entry for entry in tables.get("tuned", []) if any(cells.chosen(entry["where"], *pair) for pair in pairs_here)]
+    outcome = compare.play(_plan(order, tables | {"methods": methods, "tuned": tuned}), progress)
     curves = [
         gather.read_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
         for cell in outcome.plan.cells
