@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from fedtier.engines.wire import Interrupted, Limits, drive, loopback
+from fedtier.engines.wire import Interrupted, Limits, Memory, Site, drive, loopback
 
 from . import toy
 
@@ -212,6 +212,34 @@ def test_a_site_whose_disk_is_lost_says_so_and_starts_anew(tmp_path):
     ledger, _ = driver.play(ledger, 3)
     assert any("site-0: has lost its memory of rounds after -1" in line for line in lines)
     assert ledger.last[0] == 3
+
+
+def test_a_repeated_letter_is_answered_from_memory_and_solved_once(tmp_path):
+    plays = []
+
+    def prepare(brief, client):
+        player = toy.player(client)
+
+        def counted(*args):
+            plays.append(int(args[3].steps))
+            return player.play(*args)
+
+        return player._replace(play=counted)
+
+    plan = toy.bumpy(1, 1)._replace(steps=np.full((1, 1), 3, np.int32), arrived=np.ones((1, 1), bool))
+    letters = []
+
+    def answer(letter):
+        letters.append(letter)
+        return site.answer(letter)
+
+    site = Site("site-0", prepare, Memory(tmp_path))
+    driver = toy.driver(plan, 1, loopback({"site-0": answer}))
+    driver.play(driver.start(toy.first(1)), 0)
+    first = site.answer(letters[-1])
+    site.close()
+    again = Site("site-0", prepare, Memory(tmp_path)).answer(letters[-1])  # another process
+    assert first == again and plays.count(3) == 1
 
 
 def test_limits_bind_where_they_are_set_and_a_repeated_letter_is_declined_alike():

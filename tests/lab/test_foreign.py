@@ -141,7 +141,7 @@ def test_pytorch_scikit_learn_and_jax_clients_learn_in_one_federation(tmp_path, 
 
 
 def learns(tmp_path, method, solvers):
-    lr = ["method.server_lr=0.5"] if method == "zo_hfl" else []
+    lr = ["method.server_lr=0.3", "method.penalty=0.1"] if method == "zo_hfl" else []
     setup(tmp_path, f"method.name={method}", "data.name=digits", "method.radius=10.0", "run.rounds=8", "run.dropouts=0", *lr)
     for k, name in solvers.items():
         use(tmp_path / "fed", k, name)

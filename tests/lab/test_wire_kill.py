@@ -18,7 +18,7 @@ from .test_wire import model, setup
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["zo_hfl", "scaffold"])
 def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_models(tmp_path, method):
-    setup(tmp_path, f"method.name={method}", "run.rounds=150", "run.eval_every=10")
+    setup(tmp_path, f"method.name={method}", "run.rounds=60", "run.eval_every=4")
     environment = os.environ | {"FEDTIER_CACHE": str(tmp_path / "cache")}
 
     def command(name):

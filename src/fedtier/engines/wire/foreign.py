@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching
 from jaxtyping import PyTree
 
 from ... import trees
@@ -69,8 +73,40 @@ def adopt(problem: Bilevel, solver: Solver) -> Bilevel:
     return problem._replace(solve=solve, f2=f2)
 
 
+# A primitive without a lowering: its implementation is a call in plain Python, row by row under vmap. JAX's own callbacks
+# go through XLA even without jit, where an error loses its words and a waiting solver may wait for ever.
+_foreign = Primitive("fedtier_foreign")
+_foreign.multiple_results = True
+
+
+@_foreign.def_impl
+def _now(*flat: Any, host: Callable[..., Any], into: Any, like: Any) -> list[Any]:
+    found = host(*jax.tree.unflatten(into, [np.asarray(a) for a in flat]))
+    return [jnp.asarray(a) for a in jax.tree.leaves(found)]
+
+
+@_foreign.def_abstract_eval
+def _shapes(*flat: Any, host: Callable[..., Any], into: Any, like: Any) -> list[Any]:
+    return [ShapedArray(shape, dtype) for shape, dtype in like]
+
+
+def _rows(flat: Sequence[Any], axes: Sequence[Any], **how: Any) -> tuple[list[Any], list[int]]:
+    count = next(a.shape[axis] for a, axis in zip(flat, axes, strict=True) if axis is not None)
+    rows = [
+        _foreign.bind(*(a if axis is None else jnp.take(a, k, axis) for a, axis in zip(flat, axes, strict=True)), **how)
+        for k in range(count)
+    ]
+    return [jnp.stack(column) for column in zip(*rows, strict=True)], [0] * len(rows[0])
+
+
+batching.primitive_batchers[_foreign] = _rows
+
+
 def _call(host: Callable[..., Any], like: PyTree, *arguments: Any) -> PyTree:
-    return jax.pure_callback(host, like, *arguments, vmap_method="sequential")
+    flat, into = jax.tree.flatten(arguments)
+    leaves, out = jax.tree.flatten(like)
+    shapes = tuple((s.shape, np.dtype(s.dtype)) for s in leaves)
+    return jax.tree.unflatten(out, _foreign.bind(*map(jnp.asarray, flat), host=host, into=into, like=shapes))
 
 
 def _shape(a: Any) -> jax.ShapeDtypeStruct:

@@ -5,7 +5,6 @@ python -m fedtier.lab.wire.site SITE.toml STATE        answers letters on standa
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -116,25 +115,17 @@ def _played(plan: Algorithm, view: View, held_view: View, train: int, held: int,
     client = jax.eval_shape(method.client_init, x, blank)
     shapes = message_shapes(method, jax.eval_shape(method.server_init, x), client, view, blank, 1)
 
-    @jax.jit
-    def local(state: PyTree, shared: PyTree, own: PyTree, view: View, spec: Spec, turn: Turn) -> tuple[PyTree, PyTree]:
-        return method.local(state, shared, own, view, spec, turn)
-
-    @jax.jit
     def measure(state: PyTree, x: PyTree, view: View, held: View, spec: Spec, turn: Turn) -> Any:
         return client_scores(plan, state, x, view, held, spec, turn)
 
-    def mode() -> Any:
-        """A solver of another framework is called from plain Python: inside a compiled program it could wait for ever."""
-        return jax.disable_jit() if eager else contextlib.nullcontext()
+    # A solver of another framework is called from plain Python: it has no compiled form.
+    local, measure = (method.local, measure) if eager else (jax.jit(method.local), jax.jit(measure))
 
     def play(state: PyTree, shared: PyTree, own: PyTree, turn: Turn, weight: float) -> tuple[PyTree, PyTree]:
-        with mode():
-            return local(state, shared, own, view, spec_of(weight), turn)
+        return local(state, shared, own, view, spec_of(weight), turn)
 
     def score(state: PyTree, x: PyTree, turn: Turn, weight: float) -> tuple[Scores, PyTree]:
-        with mode():
-            numbers, y = measure(state, x, view, held_view, spec_of(weight), turn)
+        numbers, y = measure(state, x, view, held_view, spec_of(weight), turn)
         return Scores(*(float(value) for value in numbers)), y
 
     def init(x: PyTree) -> PyTree:
