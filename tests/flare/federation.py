@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -24,7 +23,7 @@ from fedtier.lab import config as configuration
 from fedtier.lab.wire import export
 
 FEDTIER = [sys.executable, "-m", "fedtier"]
-PATIENCE = 240.0  # seconds: of a machine that does other things as well
+PATIENCE = 600.0  # seconds: of a machine that does other things as well
 
 
 def free_port() -> int:
@@ -73,7 +72,11 @@ class Federation:
     def play(self, run: Path, out: str) -> Path:
         """Serves a run to its end; its folder."""
         self.serve(run, out)
-        assert self.processes["server"].wait(PATIENCE) == 0, self.said("server")
+        try:
+            assert self.processes["server"].wait(PATIENCE) == 0, self.said("server")
+        except subprocess.TimeoutExpired:
+            self.processes["server"].terminate()  # or the next run finds its port in use
+            raise AssertionError(self.said("server")) from None
         return self.root / out
 
     def said(self, who: str) -> str:
@@ -129,8 +132,3 @@ def rounds_done(folder: Path) -> int:
 def model(folder: Path) -> np.ndarray:
     arrays = safetensors.numpy.load((folder / "model.safetensors").read_bytes())
     return np.concatenate([arrays[name].ravel() for name in sorted(arrays)])
-
-
-def tidy_environment() -> None:
-    """One thread per solver: sites share the machine's cores."""
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
