@@ -195,9 +195,17 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
 @pytest.mark.parametrize(
     "options",
     [
-        {"estimator": "guided", "cohort": "latest", "averaging": 2, "trust": 1.0, "control": True, "server_step": "adam"},
-        {"estimator": "orthogonal", "directions": 2, "uplink": "models", "coupled": False, "start": "warm", "server_steps": 2},
-        {"estimator": "guided", "guide": "server"},
+        {
+            "estimator": "guided", "guide": "server", "cohort": "latest", "averaging": 2, "trust": 1.0, "control": True,
+            "server_step": "adam",
+        },
+        pytest.param(
+            {
+                "estimator": "orthogonal", "directions": 2, "uplink": "models", "coupled": False, "start": "warm",
+                "server_steps": 2,
+            },
+            marks=pytest.mark.slow,
+        ),
     ],
 )  # fmt: skip
 def test_the_options_pass_the_battery(options):
