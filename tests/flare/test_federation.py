@@ -39,7 +39,10 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
         yield made
 
 
-@pytest.mark.parametrize("name", METHODS)
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name != "zo_hfl"]  # a start of a job takes its time
+
+
+@pytest.mark.parametrize("name", ["zo_hfl", *OTHERS])
 def test_the_wire_gives_the_models_of_the_simulation(trial: Federation, name: str, tmp_path: Path) -> None:
     wired = trial.play(trial.configure(name, {"method": METHODS[name]}), place(name))
     simulated = simulate(
@@ -62,20 +65,20 @@ def place(name: str) -> str:
 
 
 def test_report_and_compare_read_runs_between_sites(trial: Federation) -> None:
-    """No cell is run: all are found in the store of wired runs."""
-    (trial.root / "compare.toml").write_text(tomli_w.dumps(TABLES | {"methods": list(METHODS.values())}))
+    """No cell is run: it is found in the store of wired runs."""
+    (trial.root / "compare.toml").write_text(tomli_w.dumps(TABLES | {"methods": [METHODS["zo_hfl"]]}))
     before = sorted(path.name for path in (trial.root / "runs/wire").iterdir())
     compared = json.loads(trial.call("compare", "compare.toml", "--store", "runs/wire", "--json"))
     assert sorted(path.name for path in (trial.root / "runs/wire").iterdir()) == before
-    assert len(before) == len(METHODS) and "fedavg" in json.dumps(compared)
+    assert before and "zo_hfl" in json.dumps(compared)
     trial.call("report", "runs/wire", "--out", "report.html")
-    assert all(name in (trial.root / "report.html").read_text() for name in METHODS)
+    assert "zo_hfl" in (trial.root / "report.html").read_text()
 
 
 def test_a_finished_run_is_not_run_again(trial: Federation) -> None:
-    before = (trial.root / place("fedavg") / "model.safetensors").stat().st_mtime_ns
-    trial.play(trial.root / "data/run-fedavg.toml", place("fedavg"))
-    assert (trial.root / place("fedavg") / "model.safetensors").stat().st_mtime_ns == before
+    before = (trial.root / place("zo_hfl") / "model.safetensors").stat().st_mtime_ns
+    trial.play(trial.root / "data/run-zo_hfl.toml", place("zo_hfl"))
+    assert (trial.root / place("zo_hfl") / "model.safetensors").stat().st_mtime_ns == before
 
 
 @pytest.mark.slow
