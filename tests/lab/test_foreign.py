@@ -136,7 +136,6 @@ def test_a_scikit_learn_client_learns_beside_jax_clients(tmp_path, method):
 @pytest.mark.extras
 @pytest.mark.parametrize("method", ["zo_hfl", "fedavg"])
 def test_pytorch_scikit_learn_and_jax_clients_learn_in_one_federation(tmp_path, method):
-    pytest.importorskip("torch")
     learns(tmp_path, method, {1: "sklearn_client", 2: "torch_client"})
 
 
@@ -153,7 +152,8 @@ def learns(tmp_path, method, solvers):
 
 @pytest.mark.extras
 def test_a_step_of_the_pytorch_client_is_the_gradient_step_it_says_it_is():
-    torch = pytest.importorskip("torch")
+    import torch
+
     sys.path.insert(0, str(EXAMPLES))
     from torch_client import make
 
