@@ -180,14 +180,13 @@ def run():
     from fedtier.engines import compiled
     from fedtier.federation import Plan, make_plan, partition
     from fedtier.methods import scaffold, zo_hfl
-    from fedtier.problem import Rows, cross_entropy, supervised
+    from fedtier.problem import Rows, cross_entropy, scaled, supervised
     from fedtier.problem import softmax as regression
 
     rng = np.random.default_rng(0)
     rows = Rows(rng.integers(0, 256, (70_000, FEATURES), np.uint8), rng.integers(0, CLASSES, 70_000, np.int32))
     model = regression(FEATURES, CLASSES)
-    scaled = model._replace(apply=lambda x, inputs: model.apply(x, (inputs.astype(jnp.float32) - 33.3) * (1 / 78.6)))
-    problem = supervised(cross_entropy(scaled), penalty=1.0, proximity=0.1)
+    problem = supervised(cross_entropy(scaled(model, PROBLEM["shift"], PROBLEM["scale"])), penalty=1.0, proximity=0.1)
     forms = {
         "sphere": zo_hfl(problem, estimator="sphere"),
         "guided": zo_hfl(problem, estimator="guided"),

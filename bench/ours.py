@@ -18,23 +18,21 @@ from workloads import WORKLOADS, ZO_HFL, Workload, workload
 from fedtier import federation, keys, methods
 from fedtier.federation import Federation, Plan, datasets
 from fedtier.federation.datasets import Dataset
-from fedtier.problem import Model, Rows, cnn, cross_entropy, softmax, supervised
+from fedtier.problem import Model, Rows, cnn, cross_entropy, scaled, softmax, supervised
 
 
 class Side(NamedTuple):
     federation: Federation
     plan: Plan
-    model: Model
+    model: Model  # of scaled inputs
     method: methods.Method
     x: Any
 
 
 def side(work: Workload, dataset: Dataset) -> Side:
-    shift, scale = np.asarray(dataset.shift, np.float32), np.asarray(dataset.scale, np.float32)
-    inputs = (dataset.inputs.astype(np.float32) - shift) * scale
     assign = federation.partition.dirichlet(dataset.labels, work.clients, work.alpha)
     clients = federation.build(
-        Rows(inputs, dataset.labels), assign, clients=work.clients, rng=np.random.default_rng([work.seed, 0])
+        Rows(dataset.inputs, dataset.labels), assign, clients=work.clients, rng=np.random.default_rng([work.seed, 0])
     )
     plan = federation.make_plan(
         np.random.default_rng([work.seed, 1]), clients=work.clients, rounds=work.rounds,
@@ -44,7 +42,8 @@ def side(work: Workload, dataset: Dataset) -> Side:
     model = (
         cnn(dataset.classes, dataset.shape) if work.model == "cnn" else softmax(int(np.prod(dataset.shape)), dataset.classes)
     )
-    return Side(clients, plan, model, _method(work, model), model.init(keys.root(work.seed)))
+    method = _method(work, scaled(model, dataset.shift, dataset.scale))  # rows stay uint8, as in `fedtier run`
+    return Side(clients, plan, model, method, model.init(keys.root(work.seed)))
 
 
 def _method(work: Workload, model: Model) -> methods.Method:

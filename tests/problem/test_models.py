@@ -8,7 +8,7 @@ import pytest
 
 from fedtier import keys
 from fedtier.errors import FedtierError
-from fedtier.problem import Model, Rows, cnn, cross_entropy, from_equinox, mlp, softmax, supervised
+from fedtier.problem import Model, Rows, cnn, cross_entropy, from_equinox, mlp, scaled, softmax, supervised
 
 KEY = keys.root(0)
 MODELS = {
@@ -67,6 +67,13 @@ def test_softmax_and_its_loss_match_numpy():
     y = type(x)(x.weight + 2.0)
     h = supervised(loss, proximity=0.5).h
     assert h(x, y, rows, ()) == pytest.approx(float(loss(y, rows)) + 0.5 * 0.5 * 36 * 4, rel=1e-5)
+
+
+def test_a_scaled_model_takes_stored_bytes():
+    rows, model = np.arange(12, dtype=np.uint8).reshape(3, 4), softmax(4, 2)
+    x = jax.tree.map(lambda a: a + jnp.arange(8.0).reshape(2, 4), model.init(None))
+    expected = model.apply(x, (rows.astype(np.float32) - 5.0) * 0.25)
+    np.testing.assert_allclose(scaled(model, 5.0, 0.25).apply(x, jnp.asarray(rows)), expected, rtol=1e-6)
 
 
 def test_the_cnn_takes_images_and_flat_rows_alike():

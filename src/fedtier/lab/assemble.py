@@ -18,7 +18,7 @@ from ..federation.datasets import Dataset
 from ..keys import Tag
 from ..methods import Method, lower_level, make, pretrain
 from ..methods.solvers import LowerLevel
-from ..problem import Bilevel, Model, Rows, Spec, ball, cnn, cross_entropy, mlp, softmax, supervised
+from ..problem import Bilevel, Model, Rows, Spec, ball, cnn, cross_entropy, mlp, scaled, softmax, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .config import Config
 
@@ -138,15 +138,8 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
         "mlp": lambda: mlp(features, dataset.classes, config.model.hidden, config.model.depth),
         "cnn": lambda: cnn(dataset.classes, _image_shape(dataset)),
     }
-    model = makers[config.model.name]()
-    model = model._replace(apply=_scaled(model.apply, dataset))
+    model = scaled(makers[config.model.name](), dataset.shift, dataset.scale)
     return model, supervised(cross_entropy(model), **limits), Rows(dataset.inputs, dataset.labels)  # pyright: ignore[reportArgumentType]
-
-
-def _scaled(apply: Callable[..., Any], dataset: Dataset) -> Callable[..., Any]:
-    """Inputs stay as they are stored (uint8 for images) and are scaled a batch at a time."""
-    shift, scale = np.asarray(dataset.shift, np.float32), np.asarray(dataset.scale, np.float32)
-    return lambda x, inputs: apply(x, (inputs.astype(jnp.float32) - shift) * scale)
 
 
 def _image_shape(dataset: Dataset) -> tuple[int, int, int]:

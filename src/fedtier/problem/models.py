@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from ..errors import require, whole
@@ -36,6 +37,13 @@ def softmax(features: int, classes: int) -> Model:
         init=lambda key: Softmax(jnp.zeros((classes, features))),
         apply=lambda x, inputs: (x.weight @ inputs.reshape(inputs.shape[0], -1).T).T,  # this order: see docs/scaling.md
     )
+
+
+def scaled(model: Model, shift: Any, scale: Any) -> Model:
+    """`model` fed with (inputs - shift) * scale. Inputs stay as they are stored, uint8 for images, and are scaled a batch
+    at a time: on a CPU that is faster than rows of four times the bytes (docs/scaling.md)."""
+    shift, scale = np.asarray(shift, np.float32), np.asarray(scale, np.float32)
+    return model._replace(apply=lambda x, inputs: model.apply(x, (inputs.astype(jnp.float32) - shift) * scale))
 
 
 def mlp(features: int, classes: int, hidden: int = 64, depth: int = 1) -> Model:
