@@ -56,7 +56,32 @@ INSTALLS: dict[str, tuple[tuple[str, ...], ...]] = {
         (TORCH, "numpy==2.4.6", "pandas", "scikit-learn", "pynvml", "tqdm", "munch", "pillow", "setuptools", "wheel"),
         ("--no-deps", "--no-build-isolation", "fedlab==1.3.0"),
     ),
-    "fluke": ((TORCH,), ("fluke-fl==0.8.1",)),
+    "fluke": (  # all it asks for but torchvision, which would bring another PyTorch
+        (
+            TORCH,
+            "numpy==2.4.6",
+            "pandas",
+            "scikit-learn",
+            "torchmetrics",
+            "rich",
+            "typer",
+            "wandb",
+            "datasets",
+            "psutil",
+            "tensorboard",
+            "clearml",
+            "matplotlib",
+            "seaborn",
+            "diskcache",
+            "opacus",
+            "cerberus",
+            "hydra-core",
+            "requests",
+            "pyyaml",
+            "omegaconf",
+        ),
+        ("--no-deps", "fluke-fl==0.8.1"),
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from fedtier.federation import datasets
 BENCH = Path(__file__).parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
+import gpu  # noqa: E402
 import ours  # noqa: E402
 import run  # noqa: E402
 import stored  # noqa: E402
@@ -131,6 +132,14 @@ def test_every_contestant_plays_once_a_repetition_and_none_always_goes_first() -
     order = [(peer.name, k) for _, peer, k in run._order([W1], peers, 3)]
     assert sorted(order) == sorted((peer.name, k) for peer in peers for k in range(3))
     assert len({next(name for name, k in order if k == repeat) for repeat in range(3)}) == 3
+
+
+def test_the_fused_kernel_computes_what_xla_computes() -> None:
+    given = list(gpu.arguments(2, 8, total=2_000))
+    given[3] = np.asarray([8, 3], np.int32)
+    exact = gpu.plain(*given)
+    np.testing.assert_allclose(gpu.fused(*given, interpret=True), exact, atol=1e-6)
+    np.testing.assert_allclose(gpu.plain(*given, length=4), exact, atol=1e-6)
 
 
 def test_a_line_survives_the_trip_through_json() -> None:

@@ -8,7 +8,7 @@ import pytest
 from fedtier import keys
 from fedtier.engines import compiled
 from fedtier.engines.compiled import _layout
-from fedtier.engines.devices import COPIES, as_many_as_hold, balance, dealt, everywhere, on_all, rank
+from fedtier.engines.devices import COPIES, GPU_PRODUCTS, as_many_as_hold, balance, dealt, everywhere, on_all, precise, rank
 from fedtier.methods import fedavg, scaffold
 from fedtier.problem import cross_entropy, softmax, supervised
 
@@ -29,6 +29,33 @@ def test_dealt_rows_come_back_in_their_order_and_fillers_are_idle(rows):
 
     found = jax.jit(on_all(DEVICES, program))(everywhere(members, DEVICES))
     np.testing.assert_array_equal(found, 2.0 * np.arange(rows) + 1.0)
+
+
+def test_a_gpu_is_asked_for_float32_products_unless_the_user_has_spoken(monkeypatch):
+    a = jnp.ones((2, 2))
+
+    def asked():
+        return str(jax.make_jaxpr(precise(lambda a: a @ a))(a))
+
+    assert "precision" not in asked()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert GPU_PRODUCTS in asked()
+    with jax.default_matmul_precision("tensorfloat32"):
+        assert GPU_PRODUCTS not in asked()
+
+
+def test_a_federation_is_put_on_the_devices_once_and_another_is_noticed():
+    one, other = digits(clients=4, seed=0), digits(clients=4, seed=1)
+    plan, model = bumpy_plan(clients=4, rounds=3), softmax(64, 10)
+    engine, x = compiled(fedavg(supervised(cross_entropy(model))), capacity=3), model.init(None)
+
+    def end(federation):
+        state, _ = engine.advance(engine.init(x, federation), federation, plan, keys.root(0), 0, 3)
+        return np.asarray(jax.tree.leaves(state)[0])
+
+    first, second, again = end(one), end(other), end(one)
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, second)
 
 
 def test_the_rank_is_a_stable_descending_sort():

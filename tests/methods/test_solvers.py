@@ -7,11 +7,15 @@ import pytest
 
 from fedtier import keys
 from fedtier.federation import View, sample
-from fedtier.methods.solvers import AHEAD, sgd
+from fedtier.methods import solvers
+from fedtier.methods.solvers import AHEAD, STRETCH, sgd
 
 
-@pytest.mark.parametrize("steps", [0, 1, AHEAD - 1, AHEAD, AHEAD + 1, 2 * AHEAD + 7])
-def test_sgd_is_the_plain_loop_over_addressed_minibatches(steps):
+@pytest.mark.parametrize("steps", [0, 1, STRETCH - 1, STRETCH + 1, AHEAD - 1, AHEAD, AHEAD + 1, 2 * AHEAD + 7])
+@pytest.mark.parametrize(("backend", "small"), [("cpu", 0), ("gpu", 0), ("gpu", 100)])
+def test_sgd_is_the_plain_loop_over_addressed_minibatches(steps, backend, small, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)  # the form of the loop, on the machine there is
+    monkeypatch.setattr(solvers, "SMALL", small)
     rows = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
     view = View(jnp.asarray(rows), jnp.asarray(np.random.default_rng(1).permutation(50)), jnp.asarray(10), jnp.asarray(25))
     key = keys.root(3)

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, PyTree
 
@@ -20,7 +21,7 @@ from .. import trees
 from ..errors import choice, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method
-from .devices import as_many_as_hold, balance, compiler_options, dealt, everywhere, on_all, rank
+from .devices import as_many_as_hold, balance, dealt, everywhere, jitted, on_all, precise, rank
 from .engine import Engine, Slice, State, check_federation, initial_state, round_of, turn_of
 
 SMALL, CHUNK = 2048, 16  # numbers a client handles, and clients in a chunk: by measurement, docs/scaling.md
@@ -104,19 +105,29 @@ def compiled(
     def program(sharing: tuple, inside: bool) -> Callable[..., tuple[State, PyTree]]:
         run = on_all(sharing, functools.partial(advance_seeds if seeds else advance, sharing=sharing))
         if inside:  # a program of the user's, who compiles it
-            return run
-        return jax.jit(run, donate_argnums=0, compiler_options=compiler_options())
+            return precise(run)
+        return jitted(run, donate_argnums=0)
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
         whole("count", count, 0)
         sharing = as_many_as_hold(state.clients) if devices is None else tuple(devices)
-        rows = Slice.of(plan, first, count, capacity)
-        given = (state, federation, rows, key, jnp.asarray(first), jnp.asarray(count))
-        inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
-        state, infos = program(sharing, inside)(*(given if inside else everywhere(given, sharing)))
-        if count < capacity:
-            infos = trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
-        return state, infos
+        rest = (Slice.of(plan, first, count, capacity), key, np.int32(first), np.int32(count))
+        inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((state, federation, rest)))
+        if not inside:
+            state, rest = everywhere((state, rest), sharing)
+            federation = placed(federation, sharing)
+        state, infos = program(sharing, inside)(state, federation, *rest)
+        if not inside:
+            infos = trees.map(np.asarray, infos)  # small; to cut a device's array would compile something for each count
+        return state, trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
+
+    last: list[tuple[Federation, tuple, Federation]] = []
+
+    def placed(federation: Federation, sharing: tuple) -> Federation:
+        """`federation` on all devices: put there once, as long as it is the one that the last call had."""
+        if not last or last[0][0] is not federation or last[0][1] != sharing:
+            last[:] = [(federation, sharing, everywhere(federation, sharing))]
+        return last[0][2]
 
     @jax.jit
     def first_state(x: PyTree, federation: Federation) -> State:

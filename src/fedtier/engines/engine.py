@@ -62,9 +62,9 @@ class Slice(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan, first: int, count: int, capacity: int) -> Slice:
-        def part(table: Any) -> Array:
+        def part(table: Any) -> Any:
             rows = table[..., first : first + count, :]
             pad = [(0, 0)] * (rows.ndim - 2) + [(0, capacity - count), (0, 0)]
-            return jnp.asarray(np.pad(rows, pad) if isinstance(rows, np.ndarray) else jnp.pad(rows, pad))
+            return np.pad(rows, pad) if isinstance(rows, np.ndarray) else jnp.pad(rows, pad)
 
         return cls(*(part(table) for table in plan))

@@ -17,7 +17,7 @@ from .. import trees
 from ..errors import NOTHING, FedtierError
 from ..federation import Federation, Plan
 from ..methods.method import Method
-from .devices import compiler_options
+from .devices import jitted
 from .engine import Engine, State, check_federation, initial_state
 from .wire import Driver, Job, Ledger, Memory, Player, Rules, Site, loopback, message_shapes
 from .wire.shapes import Shapes
@@ -27,7 +27,7 @@ RUN = bytes(16)  # one run, one process: no other could be meant
 
 def messages(method: Method, *, jit: bool = True) -> Engine:
     """The engine for `method`; with `jit=False` every line runs as plain Python over arrays."""
-    local = jax.jit(method.local, compiler_options=compiler_options())
+    local = jitted(method.local)
 
     def site(federation: Federation, shapes: Shapes, state: PyTree, client: int) -> Site:
         view = federation.view(trees.take(federation.train, client))

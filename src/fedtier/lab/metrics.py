@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 
 from .. import keys, trees
 from ..engines.compiled import each
-from ..engines.devices import balance, compiler_options, dealt, everywhere, on_all
+from ..engines.devices import balance, dealt, everywhere, jitted, on_all
 from ..engines.engine import State, turn_of
 from ..engines.wire import message_shapes
 from ..federation import Federation, View, mean_over_rows
@@ -116,7 +116,7 @@ def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
     def taken(state: State) -> State:
         return State(state.server, trees.map(lambda a: a[:, chosen], state.clients))
 
-    program = jax.jit(on_all(devices, all_seeds), compiler_options=compiler_options())
+    program = jitted(on_all(devices, all_seeds))
 
     def evaluate(state: State, number: int) -> Scores:
         steps = jnp.asarray(experiment.steps[number][chosen])

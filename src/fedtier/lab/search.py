@@ -22,7 +22,7 @@ import numpy as np
 from .. import trees
 from ..engines import State, compiled
 from ..engines.compiled import each
-from ..engines.devices import compiler_options, dealt, everywhere, on_all
+from ..engines.devices import dealt, everywhere, jitted, on_all
 from ..errors import FedtierError, choice, require
 from ..federation import Federation, Plan
 from ..schedules import inverse, inverse_sqrt
@@ -92,9 +92,7 @@ def search(config: Config, grid: dict[str, list[float]], experiment: Experiment 
 
     columns = {name: jnp.asarray([point[name] for point in points], jnp.float32) for name in grid}
     given = (columns, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
-    scores = jax.tree.map(
-        np.asarray, jax.jit(on_all(devices, program), compiler_options=compiler_options())(*everywhere(given, devices))
-    )
+    scores = jax.tree.map(np.asarray, jitted(on_all(devices, program))(*everywhere(given, devices)))
     personal = np.asarray([[spread(seed)["mean"] or np.nan for seed in point] for point in scores.personal_accuracy])
     accuracy = np.where(np.isfinite(scores.global_loss), scores.global_accuracy, np.nan)
     found = [Point(point, accuracy[k], personal[k]) for k, point in enumerate(points)]

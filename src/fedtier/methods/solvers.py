@@ -18,6 +18,7 @@ from ..problem import Bilevel
 from ..schedules import Schedule, StepSize, as_schedule, constant, inverse, inverse_sqrt
 
 AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 more numbers of it (docs/scaling.md)
+STRETCH, SMALL = 16, 2**17  # on a GPU: steps in a loop of fixed length, and numbers up to which a model is launch-bound
 
 
 def sgd(
@@ -34,21 +35,30 @@ def sgd(
 ) -> PyTree:
     """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1.
 
-    `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came. The row numbers of AHEAD
-    minibatches are drawn at once, each at its own address (key, t): threefry is cheap by the dozen, dear one by one.
+    `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came. The row numbers of `ahead`
+    minibatches are drawn at once, each at its own address (key, t): threefry is cheap by the dozen, dear one by one. A
+    GPU is stopped and asked after every step of a loop whose length it does not know: there loops have a fixed length,
+    written out for small models, and steps beyond the last change nothing (docs/speed.md).
     """
+    fixed = jax.default_backend() != "cpu"
+    ahead = STRETCH if fixed else AHEAD
 
     def stretch(k: Any, y: PyTree) -> PyTree:
-        first = k * AHEAD
-        drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(AHEAD))
+        first = k * ahead
+        drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(ahead))
 
         def step(t: Any, y: PyTree) -> PyTree:
             rows = rows_at(view, drawn[t - first])
             return project(trees.axpy(-scale * lr(t), gradient(y, rows), y))
 
-        return jax.lax.fori_loop(first, jnp.minimum(first + AHEAD, steps), step, y)
+        def masked(j: Any, y: PyTree) -> PyTree:
+            return trees.where(first + j < steps, step(first + j, y), y)
 
-    return jax.lax.fori_loop(0, (steps + AHEAD - 1) // AHEAD, stretch, y)
+        if fixed:
+            return jax.lax.fori_loop(0, ahead, masked, y, unroll=ahead if trees.size(y) <= SMALL else 1)
+        return jax.lax.fori_loop(first, jnp.minimum(first + ahead, steps), step, y)
+
+    return jax.lax.fori_loop(0, (steps + ahead - 1) // ahead, stretch, y)
 
 
 LowerLevel = Callable[..., PyTree]

@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 
 from ... import keys
 from ...methods.method import Round
-from ..devices import compiler_options
+from ..devices import jitted
 from ..engine import turn_of
 
 
@@ -26,8 +26,7 @@ def close_round(*args: Any) -> tuple[PyTree, PyTree]:
 
 @cache
 def _compiled(function: Any) -> Any:
-    """Late, because the options ask JAX for its devices."""
-    return jax.jit(function, static_argnums=(0, 1), compiler_options=compiler_options())
+    return jitted(function, static_argnums=(0, 1))
 
 
 def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, planned: Any, steps: Any, view: Any, key: Any) -> tuple:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engines import State
+from ...engines.devices import jitted
 from ...engines.engine import check_federation, initial_state
 from ...engines.wire import Ask, Driver, Interrupted, Job, Ledger, drive, message_shapes
 from ...errors import require
@@ -82,7 +83,7 @@ class _Server:
         )  # fmt: skip
         self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped)
         self.first, self.ledger, self.spent, self.written = self._resumed(Ledger.first(state.server, len(run.wire.sites)))
-        self.measure = jax.jit(
+        self.measure = jitted(
             lambda server, federation: global_scores(
                 experiment, experiment.method.global_model(server),
                 federation.view(federation.server), federation.view(federation.test),

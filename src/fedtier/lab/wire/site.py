@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import PyTree
 from pydantic import Field
 
-from ...engines.devices import compiler_options
+from ...engines.devices import jitted
 from ...engines.wire import Limits, Memory, Player, Scores, Site, foreign, message_shapes, serve
 from ...errors import FedtierError, require
 from ...federation import View
@@ -120,7 +120,7 @@ def _played(plan: Algorithm, view: View, held_view: View, train: int, held: int,
         return client_scores(plan, state, x, view, held, spec, turn)
 
     # A solver of another framework is called from plain Python: it has no compiled form.
-    local, measure = (method.local, measure) if eager else (_compiled(method.local), _compiled(measure))
+    local, measure = (method.local, measure) if eager else (jitted(method.local), jitted(measure))
 
     def play(state: PyTree, shared: PyTree, own: PyTree, turn: Turn, weight: float) -> tuple[PyTree, PyTree]:
         return local(state, shared, own, view, spec_of(weight), turn)
@@ -133,10 +133,6 @@ def _played(plan: Algorithm, view: View, held_view: View, train: int, held: int,
         return jax.tree.map(jnp.asarray, method.client_init(x, spec_of(1.0)))
 
     return Player(x, shapes.shared, shapes.own, train, held, init, play, score)
-
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    return jax.jit(function, compiler_options=compiler_options())
 
 
 def _limited(config: Config, table: SiteTable, client: int) -> Config:
