@@ -119,7 +119,7 @@ def dealt(
     deep = -(-rows // many)
     place = jnp.arange(rows) if work is None else rank(work)  # the longest first, one to each device in turn
     seat = place % many * deep + place // many
-    hand = jnp.zeros(deep * many, jnp.int32).at[seat].set(jnp.arange(rows)).reshape(many, deep)
+    hand = jnp.zeros(deep * many, jnp.int32).at[seat].set(jnp.arange(rows, dtype=jnp.int32)).reshape(many, deep)
     filler = jnp.ones(deep * many, bool).at[seat].set(False).reshape(many, deep)
     me = jax.lax.axis_index(AXIS)
     out = function(idle(trees.take(members, hand[me]), filler[me]))
