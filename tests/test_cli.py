@@ -19,6 +19,7 @@ from fedtier import cli
 from fedtier.errors import FedtierError
 from fedtier.lab import config as configuration
 from fedtier.lab import run as lab_run
+from fedtier.lab.cache import use_compilation_cache
 from fedtier.lab.progress import Progress
 from fedtier.lab.store import Store
 from fedtier.methods import registry
@@ -36,7 +37,7 @@ def compiled_once(tmp_path_factory):
     """These runs share their compiled programs, as a user's do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDTIER_CACHE", str(tmp_path_factory.mktemp("cache")))
-        cli._use_compilation_cache()
+        use_compilation_cache()
         yield
     jax.config.update("jax_compilation_cache_dir", None)
 

@@ -12,6 +12,7 @@ import pytest
 
 from fedtier import cli
 from fedtier.lab import compare
+from fedtier.lab.cache import use_compilation_cache
 from fedtier.lab.cells import from_names
 from fedtier.lab.progress import Progress
 
@@ -35,7 +36,7 @@ def compiled_once(tmp_path_factory):
     """These runs share their compiled programs, as a user's do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDTIER_CACHE", str(tmp_path_factory.mktemp("cache")))
-        cli._use_compilation_cache()
+        use_compilation_cache()
         yield
     jax.config.update("jax_compilation_cache_dir", None)
 

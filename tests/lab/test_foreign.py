@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedtier.errors import FedtierError
-from fedtier.lab.run import Stopped
+from fedtier.lab.stopping import Stopped
 
 from .conftest import metrics
 from .test_wire import CLIENTS, between, model, setup, sites

@@ -12,7 +12,8 @@ from fedtier.errors import FedtierError
 from fedtier.lab import config as configuration
 from fedtier.lab import gather, wire
 from fedtier.lab.progress import Progress
-from fedtier.lab.run import Stopped, resume, run
+from fedtier.lab.run import resume, run
+from fedtier.lab.stopping import Stopped
 
 from .conftest import metrics
 

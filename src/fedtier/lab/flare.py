@@ -30,7 +30,8 @@ from .cells import cell_name
 from .config import read_toml
 from .progress import Progress
 from .report import byte_size
-from .run import Result, Stopped
+from .run import Result
+from .stopping import Stopped
 from .store import Store
 from .wire import play as play_rounds
 from .wire import read, site_command

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +14,15 @@ import numpy as np
 from .. import trees
 from ..engines import State, compiled
 from ..errors import NOTHING, FedtierError
-from ..federation import Plan
 from . import census
 from . import config as configuration
 from .assemble import Experiment, assemble
 from .config import Config
-from .metrics import Scores, Traffic, evaluated_clients, evaluator, spread, traffic
+from .metrics import Scores, evaluator, traffic
 from .profile import Profile
 from .progress import Progress
+from .record import finish, row_of
+from .stopping import Stopped, stop_signals
 from .store import DIVERGED_FILE, HINT_DAMAGED, Store
 from .track import check as check_trackers
 from .track import open_trackers
@@ -137,7 +136,7 @@ def _play(
     def record(number: int, scores: Scores) -> None:
         nonlocal written
         seconds = {"compile": compile_seconds, "run": spent + time.perf_counter() - clock}
-        rows = [_row(experiment, bytes_per_message, scores, s, number, seconds) for s in range(seeds)]
+        rows = [row_of(experiment, bytes_per_message, scores, s, number, seconds) for s in range(seeds)]
         with profile.span("checkpoints", "metrics"):
             store.append(rows)
             log(rows)
@@ -166,7 +165,7 @@ def _play(
         record(0, scores)
         checkpoint(0)
     start = max((row[key] or 0.0 for row in store.rows()[:seeds] for key in ("f1", "global_loss")), default=0.0)
-    with _stop_signals() as stopped:
+    with stop_signals() as stopped:
         for number in [stop for stop in stops if stop > first]:
             with profile.span("rounds", f"{first} to {number}"):
                 state, _ = engine.advance(state, experiment.federation, plan, experiment.key, first, number - first)
@@ -193,81 +192,12 @@ def _play(
     return Result(store.folder, config, store.rows()[-seeds:], experiment, state)
 
 
-class Stopped(Exception):
-    """SIGINT or SIGTERM came; the state is on disk."""
-
-    def __init__(self, folder: Path, number: int) -> None:
-        self.folder, self.round = folder, number
-        super().__init__(f"stopped after round {number}, saved\n  hint: fedtier resume {folder}")
-
-
 def _stops(config: Config) -> list[int]:
     """The rounds after which something happens."""
     rounds = config.run.rounds
     marks = set(range(config.run.eval_every, rounds, config.run.eval_every))
     marks |= set(range(config.run.checkpoint_every, rounds, config.run.checkpoint_every))
     return [*sorted(marks), rounds] if rounds else []
-
-
-def _row(
-    experiment: Experiment, size: Traffic, scores: Scores, s: int, number: int, seconds: dict[str, float]
-) -> dict[str, Any]:
-    plan = Plan(*(table[s, :number] for table in experiment.plan))
-    clients = plan.ids < experiment.clients  # a seat for the server's data sends nothing
-    spent = Spent(
-        int(clients.sum()) * size.down,
-        int((clients & plan.arrived).sum()) * size.up,
-        int(plan.steps[clients].sum()) * solves(experiment),
-    )
-    return row(scores, s, number, experiment.config.run.seed + s, spent, seconds)
-
-
-class Spent(NamedTuple):
-    """What the rounds so far have cost."""
-
-    bytes_down: int
-    bytes_up: int
-    local_steps: int
-
-
-def row(scores: Scores, s: int, number: int, seed: int, spent: Spent, seconds: dict[str, float]) -> dict[str, Any]:
-    """One line of metrics.jsonl."""
-    f1, f2 = float(scores.f1[s]), _mean(scores.f2[s])
-    return {
-        "round": number,
-        "seed": seed,
-        "f1": _number(f1),
-        "f2": _number(f2),
-        "f": _number(f1 + f2),
-        "global_loss": _number(scores.global_loss[s]),
-        "global_accuracy": _number(scores.global_accuracy[s]),
-        "personal_accuracy": spread(scores.personal_accuracy[s]),
-        "global_on_clients": spread(scores.global_on_client[s]),
-        **spent._asdict(),
-        "seconds": {key: round(value, 4) for key, value in seconds.items()},
-    }
-
-
-def solves(experiment: Experiment) -> int:
-    """Local solves per client and round: two per direction for zo_hfl, one for the others, none for the server alone."""
-    name = experiment.method.name
-    if name == "zo_hfl":
-        return 2 * experiment.config.method.options.get("directions", 1)
-    return 0 if name == "server_only" else 1
-
-
-def finish(experiment: Experiment, store: Store, state: State, scores: Scores) -> None:
-    """The files of a run that is over."""
-    x = experiment.method.global_model(state.server)
-    if x is not None:
-        store.write_arrays("model.safetensors", x, model=experiment.config.model.name, seeds=experiment.config.run.seeds)
-    who = evaluated_clients(experiment).tolist()
-    clients = [
-        {"seed": experiment.config.run.seed + s, "clients": who, "personal": _numbers(personal), "global": _numbers(shared)}
-        for s, (personal, shared) in enumerate(zip(scores.personal_accuracy, scores.global_on_client, strict=True))
-    ]
-    store.write("clients.json", json.dumps(clients).encode())
-    store.log("finished")
 
 
 class Diverged(FedtierError):
@@ -286,36 +216,3 @@ def _worst_loss(scores: Scores) -> float:
     """The largest loss of any seed, on the server's rows or the test rows: a model that fits the former may be wild."""
     known = [float(loss) for loss in (*scores.f1, *scores.global_loss) if not np.isnan(loss)]
     return max(known, default=0.0)  # local_only has no global model, hence no loss
-
-
-def _mean(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _numbers(values: np.ndarray) -> list[float | None]:
-    return [_number(value) for value in values]
-
-
-@contextmanager
-def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """SIGINT and SIGTERM end the stretch in progress instead of the process; a second one ends it at once."""
-    caught: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        caught.append(number)
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: whoever runs the thread handles signals
-        before = {}
-    try:
-        yield lambda: bool(caught)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

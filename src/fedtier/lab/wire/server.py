@@ -27,7 +27,9 @@ from ...federation import Plan
 from ..assemble import Experiment
 from ..metrics import Scores, evaluated_clients, global_scores
 from ..progress import Progress
-from ..run import Result, Spent, Stopped, finish, row, solves
+from ..record import Spent, finish, row, solves
+from ..run import Result
+from ..stopping import Stopped
 from ..store import Store
 from .card import Card
 from .rows import open_server, specs

@@ -1,0 +1,51 @@
+"""The command line. stdout is data, stderr is progress and words; errors say what to do and exit with 2."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import tyro
+
+from ..errors import FedtierError, FedtierWarning
+from .looks import check, cite, methods, partition, theory
+from .runs import demo, resume, run
+from .sites import flower, join, provision, serve, status
+from .studies import compare, report, reproduce, search
+
+COMMANDS: dict[str, Any] = {
+    "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,
+    "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite,
+    "provision": provision, "serve": serve, "join": join, "status": status, "flower": flower,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Entry point of the `fedtier` command."""
+    warnings.showwarning = _show_warning
+    try:
+        tyro.extras.subcommand_cli_from_dict(
+            COMMANDS, prog="fedtier", description="Federated learning on two levels.", config=(tyro.conf.FlagCreatePairsOff,)
+        )
+    except FedtierError as error:
+        raise SystemExit(_fail(f"error: {error}", 2)) from None
+    except KeyboardInterrupt:
+        raise SystemExit(_fail("stopped", 130)) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(0) from None
+    except Exception as error:
+        if any(kind.__name__ == "Stopped" for kind in type(error).__mro__):
+            raise SystemExit(_fail(str(error), 130)) from None
+        raise
+
+
+def _fail(words: str, status: int) -> int:
+    print(words, file=sys.stderr, flush=True)
+    return status
+
+
+def _show_warning(message: Any, category: Any, *rest: Any) -> None:
+    if issubclass(category, FedtierWarning):
+        print(f"warning: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,111 @@
+"""Commands that run one configuration: demo, run, resume."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ..errors import FedtierError
+from .shared import Config, Settings, new_folder, progress, show, use_compilation_cache
+
+Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
+
+
+def demo(out: Path | None = None) -> None:
+    """Compare ZO-HFL with FedAvg, SCAFFOLD, server-only and local-only on embedded data.
+
+    Args:
+        out: Folder of the results, a new one; default: runs/DATE-demo.
+    """
+    from ..lab.demo import demo as play
+
+    use_compilation_cache()
+    show(play(out or new_folder("demo"), progress()))
+
+
+def run(
+    file: Config = None,
+    settings: Settings = (),
+    seeds: int | None = None,
+    out: Path | None = None,
+    track: Track = (),
+    profile: bool = False,
+    hosts: str | None = None,
+    rank: int | None = None,
+    of: int | None = None,
+    json: bool = False,
+) -> None:
+    """Run one configuration.
+
+    Args:
+        file: The configuration; everything has a default.
+        settings: Change one key, for example --set data.alpha=1. May be repeated.
+        seeds: How many seeds to run at once, from run.seed on.
+        out: Folder of the results, a new one; default: runs/DATE-METHOD-DATA.
+        track: Send every row to a tracker as well: tensorboard or mlflow. May be repeated.
+        profile: Say where the time went, and write trace.json into the folder: Perfetto opens it.
+        hosts: HOST:PORT of process 0, when several processes, on one machine or many, run this as one.
+        rank: Which of them this is, from 0; only process 0 writes and prints.
+        of: How many there are.
+        json: One JSON object on stdout instead of a table.
+    """
+    from ..lab import config as configuration
+    from ..lab.profile import Profile
+    from ..lab.report import final_object, profile_table, run_table
+    from ..lab.run import run as play
+
+    watch = Profile()
+    watch.started()
+    first = _join(hosts, rank, of)
+
+    config = configuration.read(file, [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])])
+    use_compilation_cache()
+    if not first:
+        with tempfile.TemporaryDirectory() as scratch:
+            play(config, Path(scratch) / "run", progress=progress(quiet=True))
+        return
+    folder = out or new_folder(f"{config.method.name}-{config.data.name}")
+    result = play(config, folder, progress=progress(), track=track, profile=watch)
+    if not profile:
+        show(final_object(result) if json else run_table(result))
+        return
+    watch.write(folder / "trace.json")
+    print(f"trace: {folder / 'trace.json'}, for ui.perfetto.dev", file=sys.stderr)
+    show(final_object(result) | {"profile": watch.as_object()} if json else [*run_table(result), profile_table(watch)])
+
+
+def resume(folder: tyro.conf.Positional[Path], track: Track = (), json: bool = False) -> None:
+    """Go on with a run that was stopped, from its last checkpoint.
+
+    Args:
+        folder: The run's folder.
+        track: Send the rows from there on to a tracker as well: tensorboard or mlflow. May be repeated.
+        json: One JSON object on stdout instead of a table.
+    """
+    from ..lab.report import final_object, run_table
+    from ..lab.run import resume as play
+
+    use_compilation_cache()
+    result = play(folder, progress=progress(), track=track)
+    show(final_object(result) if json else run_table(result))
+
+
+def _join(hosts: str | None, rank: int | None, of: int | None) -> bool:
+    """Joins the other processes, if there are any. Is this the one that speaks?"""
+    given = {"--hosts": hosts, "--rank": rank, "--of": of}
+    missing = [name for name, value in given.items() if value is None]
+    if len(missing) == len(given):
+        return True
+    if missing:
+        raise FedtierError(missing[0], None, "must be given too", "--hosts 10.0.0.1:4040 --rank 0 --of 2")
+    from ..engines.devices import join_hosts
+
+    sys.stdout = os.fdopen(os.dup(1), "w")  # the library that connects them prints on descriptor 1 ...
+    os.dup2(2, 1)  # ... which is for data: send it to stderr
+    join_hosts(str(hosts), int(rank or 0), int(of or 0))
+    return rank == 0

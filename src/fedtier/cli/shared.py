@@ -1,0 +1,58 @@
+"""What the commands share: kinds of arguments, and how results are shown."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+Config = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE.toml")]
+Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="TABLE.KEY=VALUE")]
+
+
+def show(what: Any) -> None:
+    """On stdout: an object as JSON, words as they are, tables in colour on a terminal."""
+    if isinstance(what, dict):
+        print(json.dumps(what))
+    elif isinstance(what, str):
+        print(what)
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        for part in what:
+            Console().print(part, highlight=False, soft_wrap=isinstance(part, str))
+    else:
+        print(plain(what), end="")
+
+
+def plain(parts: Any) -> str:
+    """Tables as text without colour, as wide as they need to be."""
+    from rich.console import Console
+
+    widest = max((Console(width=10_000).measure(part).maximum for part in parts if not isinstance(part, str)), default=0)
+    console = Console(width=max(120, widest), file=io.StringIO(), color_system=None)
+    for part in parts:
+        console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def progress(quiet: bool = False) -> Any:
+    from ..lab.progress import Progress
+
+    return Progress(quiet=quiet)
+
+
+def new_folder(name: str) -> Path:
+    base = Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{name}"
+    return next(f for f in [base, *(base.with_name(f"{base.name}-{k}") for k in range(2, 1000))] if not f.exists())
+
+
+def use_compilation_cache() -> None:
+    from ..lab.cache import use_compilation_cache as use
+
+    use()

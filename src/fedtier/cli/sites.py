@@ -1,0 +1,95 @@
+"""Commands of a federation between sites: provision, serve, join, status, flower."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from .shared import show
+
+
+def provision(
+    file: tyro.conf.Positional[Path],
+    out: Path = Path("kits"),
+    renew: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PARTY")] = (),
+    json: bool = False,
+) -> None:
+    """Make kits for a federation over NVIDIA FLARE: one for the server, one for each site, one for an administrator.
+
+    Args:
+        file: sites.toml: name, server (the host sites dial), port, sites.
+        out: Folder of the kits and of the authority that signs them; kits that are there stay as they are.
+        renew: Parties that get a new key and certificate.
+        json: One JSON object on stdout instead of words.
+    """
+    from ..lab.flare import make_kits
+
+    kits = make_kits(file, out, renew)
+    if json:
+        show({"kits": str(kits.folder), "written": kits.written, "kept": kits.kept})
+        return
+    lines = [f"written: {kits.folder / name}" for name in kits.written]
+    show("\n".join([*lines, f"keep {kits.folder / 'authority'} to yourself: whoever has it can make kits"]))
+
+
+def serve(kit: tyro.conf.Positional[Path], run: Path, out: Path | None = None, json: bool = False) -> None:
+    """Serve a run to the sites over NVIDIA FLARE; restarts what dies, and goes on with a run that was stopped.
+
+    Args:
+        kit: The server's kit, from `fedtier provision`.
+        run: run.toml, a configuration with a table [wire].
+        out: Folder of the results; the same folder goes on with its run. Default: runs/wire/ and a name by the
+            configuration, as `compare --store runs/wire` finds it.
+        json: One JSON object on stdout instead of a table.
+    """
+    from ..lab.flare import serve as play
+    from ..lab.report import final_object, run_table
+
+    result = play(kit, run, out)
+    show(final_object(result) if json else run_table(result))
+
+
+def join(kit: tyro.conf.Positional[Path], state: Path, data: Path | None = None, site: Path | None = None) -> None:
+    """Join a federation as a site: answers the server's rounds until stopped; restarts what dies.
+
+    Args:
+        kit: This site's kit, from whoever ran `fedtier provision`.
+        state: Folder for what the site remembers between rounds and restarts.
+        data: This site's rows: .npz, .csv, .parquet or a folder of images. They never leave this machine.
+        site: site.toml, this site's own limits: max_steps, seconds, participation, radius, proximity, ...
+    """
+    from ..lab.flare import join as take_part
+
+    take_part(kit, data, state, site)
+
+
+def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
+    """Say who is connected to a federation's server, and how far its run is.
+
+    Args:
+        kit: The server's or the administrator's kit.
+        json: One JSON object on stdout instead of a table.
+    """
+    from ..lab.flare import status as ask
+    from ..lab.report import status_table
+
+    found = ask(kit)
+    show(found if json else status_table(found))
+
+
+def flower(folder: tyro.conf.Positional[Path], run: Path, out: Path | None = None, json: bool = False) -> None:
+    """Write the app folder with which `flwr run` plays a run between sites over Flower.
+
+    Args:
+        folder: The app's folder, a new one.
+        run: run.toml, a configuration with a table [wire].
+        out: Folder of the results, on the server; the same folder goes on with its run. Default: runs/wire/ and a name
+            by the configuration.
+        json: One JSON object on stdout instead of words.
+    """
+    from ..lab.flower.folder import write_app
+
+    written = write_app(folder, run, out)
+    show({"app": str(written)} if json else f"written: {written}")
