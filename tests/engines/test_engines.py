@@ -8,6 +8,7 @@ import pytest
 from fedtier import keys
 from fedtier.engines import compiled, messages
 from fedtier.engines.battery import check_method, check_problem, method_claims
+from fedtier.errors import FedtierError
 from fedtier.federation import Plan, with_seat
 from fedtier.methods import METHODS, fedavg, zo_hfl
 from fedtier.methods.method import Method
@@ -139,3 +140,20 @@ def test_a_seat_gives_the_servers_rows_to_one_more_client():
     assert federation.clients == 11
     assert float(federation.train.size[-1]) == float(federation.server.size)
     assert distance(state.server, without.server) > 1e-3
+
+
+@pytest.mark.parametrize("make", [lambda method: compiled(method, capacity=3), messages], ids=["compiled", "messages"])
+@pytest.mark.parametrize(("first", "count", "word"), [(-1, 1, "first"), (0, -1, "count"), (4, 3, "6 rounds")])
+def test_rounds_that_the_plan_does_not_have_are_refused(make, first, count, word):
+    federation, model = digits(), softmax(64, 10)
+    engine = make(fedavg(supervised(cross_entropy(model))))
+    state = engine.init(model.init(None), federation)
+    with pytest.raises(FedtierError, match=word):
+        engine.advance(state, federation, bumpy_plan(rounds=6), keys.root(0), first, count)
+
+
+def test_more_rounds_than_the_capacity_are_refused_with_the_capacity_they_need():
+    federation, model = digits(), softmax(64, 10)
+    engine = compiled(fedavg(supervised(cross_entropy(model))), capacity=3)
+    with pytest.raises(FedtierError, match="capacity=4"):
+        engine.advance(engine.init(model.init(None), federation), federation, bumpy_plan(rounds=6), keys.root(0), 0, 4)

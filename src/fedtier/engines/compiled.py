@@ -18,11 +18,11 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import trees
-from ..errors import choice, whole
+from ..errors import choice, require, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method
 from .devices import as_many_as_hold, balance, dealt, everywhere, jitted, on_all, precise, rank
-from .engine import Engine, Slice, State, check_federation, initial_state, round_of, turn_of
+from .engine import Engine, Slice, State, check_federation, check_rounds, initial_state, round_of, turn_of
 
 SMALL, CHUNK = 2048, 16  # numbers a client handles, and clients in a chunk: by measurement, docs/scaling.md
 
@@ -109,7 +109,14 @@ def compiled(
         return jitted(run, donate_argnums=0)
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
-        whole("count", count, 0)
+        check_rounds(plan, first, count)
+        require(
+            count <= capacity,
+            "count",
+            count,
+            f"must be at most the engine's capacity, {capacity}",
+            f"compiled(method, capacity={count})",
+        )
         sharing = as_many_as_hold(state.clients) if devices is None else tuple(devices)
         rest = (Slice.of(plan, first, count, capacity), key, np.int32(first), np.int32(count))
         inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((state, federation, rest)))

@@ -12,7 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Int, Key, PyTree
 
 from .. import keys
-from ..errors import require
+from ..errors import require, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method, Round, Turn
 
@@ -42,6 +42,15 @@ def check_federation(method: Method, federation: Federation) -> None:
     if method.needs_server_data and not isinstance(federation.server.size, Tracer):
         rows = int(np.min(federation.server.size))
         require(rows > 0, "server_share", rows, f"{method.name} needs rows at the server", "build(..., server_share=0.3)")
+
+
+def check_rounds(plan: Plan, first: int, count: int) -> None:
+    """Refuses rounds that the plan does not have."""
+    whole("first", first, 0)
+    whole("count", count, 0)
+    rounds = plan.ids.shape[-2]
+    hint = f"a plan of {first + count} rounds: make_plan(..., rounds={first + count})"
+    require(first + count <= rounds, "count", count, f"must end within the plan's {rounds} rounds; first is {first}", hint)
 
 
 def round_of(federation: Federation, number: Any, ids: Any, arrived: Any, key: Key[Array, ""]) -> Round:

@@ -18,7 +18,7 @@ from ..errors import NOTHING, FedtierError
 from ..federation import Federation, Plan
 from ..methods.method import Method
 from .devices import jitted
-from .engine import Engine, State, check_federation, initial_state
+from .engine import Engine, State, check_federation, check_rounds, initial_state
 from .wire import Driver, Job, Ledger, Memory, Player, Rules, Site, loopback, message_shapes
 from .wire.shapes import Shapes
 
@@ -39,6 +39,7 @@ def messages(method: Method, *, jit: bool = True) -> Engine:
         return Site(str(client), lambda brief, client: player, Memory(None))
 
     def advance(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
+        check_rounds(plan, first, count)
         one = trees.take(state.clients, 0), federation.view(federation.server), trees.take(federation.spec, 0)
         shapes = message_shapes(method, state.server, *one, federation.clients)
         names = tuple(str(i) for i in range(federation.clients))
