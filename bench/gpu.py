@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
+from workloads import refusal
 
 ROWS, CLASSES, FEATURES, BATCH, PAIR = 60_000, 10, 784, 32, 2
 TILE, WIDTH = 16, 128  # classes padded to a tile of the product; features in blocks
@@ -208,6 +209,10 @@ def run():
 
 
 if __name__ == "__main__":
+    known = {"solve": solve, "run": run, "interpret": interpret}
+    for asked in sys.argv[1:]:
+        if asked not in known:
+            raise SystemExit(refusal("what to measure", asked, known))
     print("jax", jax.__version__, jax.devices()[0].device_kind, file=sys.stderr, flush=True)
     for asked in sys.argv[1:] or ("solve", "run"):
-        {"solve": solve, "run": run, "interpret": interpret}[asked]()
+        known[asked]()
