@@ -18,7 +18,7 @@ from ..problem import Bilevel
 from ..schedules import Schedule, StepSize, as_schedule, constant, inverse, inverse_sqrt
 
 AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 more numbers of it (docs/scaling.md)
-STRETCH, SMALL = 16, 2**17  # on a GPU: steps in a loop of fixed length, and numbers up to which a model is launch-bound
+STRETCH, SMALL = 16, 2**14  # on a GPU: steps in a loop of fixed length, for models of at most so many numbers
 
 
 def sgd(
@@ -37,10 +37,10 @@ def sgd(
 
     `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came. The row numbers of `ahead`
     minibatches are drawn at once, each at its own address (key, t): threefry is cheap by the dozen, dear one by one. A
-    GPU is stopped and asked after every step of a loop whose length it does not know: there loops have a fixed length,
-    written out for small models, and steps beyond the last change nothing (docs/speed.md).
+    GPU is stopped and asked after every step of a loop whose length it does not know: for small models, which would wait
+    more than they compute, loops have a fixed length there and are written out; steps beyond the last change nothing.
     """
-    fixed = jax.default_backend() != "cpu"
+    fixed = jax.default_backend() != "cpu" and trees.size(y) <= SMALL  # docs/speed.md
     ahead = STRETCH if fixed else AHEAD
 
     def stretch(k: Any, y: PyTree) -> PyTree:
@@ -55,7 +55,7 @@ def sgd(
             return trees.where(first + j < steps, step(first + j, y), y)
 
         if fixed:
-            return jax.lax.fori_loop(0, ahead, masked, y, unroll=ahead if trees.size(y) <= SMALL else 1)
+            return jax.lax.fori_loop(0, ahead, masked, y, unroll=ahead)
         return jax.lax.fori_loop(first, jnp.minimum(first + ahead, steps), step, y)
 
     return jax.lax.fori_loop(0, (steps + ahead - 1) // ahead, stretch, y)
