@@ -64,7 +64,7 @@ def jitted(function: Callable[..., PyTree], **how: Any) -> Callable[..., PyTree]
 
 def precise(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """`function` with products of float32 that deserve the name. A GPU rounds the factors to 3 digits (TF32) if nobody
-    objects; as three products of bfloat16 they keep 5 for the same time (docs/speed.md). What the user has said to
+    objects; as three products of bfloat16 they keep 5 for little more time (docs/speed.md). What the user has said to
     JAX (jax_default_matmul_precision) holds."""
 
     @functools.wraps(function)
