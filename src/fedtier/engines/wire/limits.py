@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from ...errors import not_negative, share, whole
@@ -28,19 +29,30 @@ NO_LIMITS = Limits()
 
 
 class Pace:
-    """Seconds that a round takes here: `overhead`, and for each step the slower of the last round's pace and the average."""
+    """Seconds that a round takes here: an overhead, and for each step the slower of the last round's pace and the average.
+
+    Clocks on a busy machine stutter. No round is shorter than its overhead, so the overhead is the shortest time seen; steps
+    that were too short to be told from it are charged with all of their round. The average weighs a round by its steps, so
+    that a few slow first ones are soon forgotten.
+    """
 
     def __init__(self) -> None:
-        self._overhead = self._latest = self._average = 0.0
+        self._overhead = math.inf
+        self._latest = self._seconds = self._steps = 0.0
 
     def learn(self, steps: int, seconds: float) -> None:
+        self._overhead = min(self._overhead, seconds)
         if steps == 0:
-            self._overhead = seconds
             return
-        self._latest = max(seconds - self._overhead, 0.0) / steps
-        self._average = self._latest if self._average == 0 else 0.8 * self._average + 0.2 * self._latest
+        spent = seconds - self._overhead or seconds
+        self._latest = spent / steps
+        self._seconds, self._steps = 0.8 * self._seconds + spent, 0.8 * self._steps + steps
 
-    def fit(self, seconds: float) -> int:
-        """Steps that fit into `seconds`; at least 1, or a site that was slow once would never find out that it no longer is."""
-        pace = max(self._latest, self._average)
-        return max(1, int((seconds - self._overhead) / pace)) if pace > 0 else 1
+    def fit(self, seconds: float, most: int) -> int:
+        """Steps of `most` that fit into `seconds`; at least 1, or a site that was slow once would never find out that it no
+        longer is."""
+        average = self._seconds / self._steps if self._steps else 0.0
+        pace, left = max(self._latest, average), seconds - self._overhead
+        if most * pace <= left:
+            return most
+        return min(most, max(1, int(left / pace))) if left > 0 else min(most, 1)

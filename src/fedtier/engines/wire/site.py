@@ -204,7 +204,7 @@ class Site:
     def _allowed(self, steps: int) -> int:
         if self.limits.max_steps is not None:
             steps = min(steps, self.limits.max_steps)
-        return steps if self.limits.seconds is None else min(steps, self._pace.fit(self.limits.seconds))
+        return steps if self.limits.seconds is None else self._pace.fit(self.limits.seconds, steps)
 
     def _warm(self, player: Player, state: PyTree) -> None:
         """Compiles before the first round, and times a few steps where time is limited. Changes nothing."""
