@@ -1,6 +1,6 @@
 """One sitting: contestants one after another, the fixed reference between them, one JSON line a repetition.
 
-    python bench/run.py                                   all workloads, all peers, 3 repetitions (W5: 2)
+    python bench/run.py                                   all workloads, all peers, 3 repetitions
     python bench/run.py --workload W1 --peers fedtier numpy --repeat 5
     python bench/run.py --resume                          go on with the last sitting
 

@@ -56,9 +56,8 @@ _W4 = _W1._replace(
     method="zo_hfl", alpha=1.0, steps=None, rounds=100, warm=10, lr=0.1, band=0.03,
 )  # fmt: skip
 _W5 = _W1._replace(
-    name="W5", title="CIFAR-10, small CNN, FedAvg: 100 clients, cohort 10, 5 steps",
-    data="cifar10", model="cnn", clients=100, cohort=10, alpha=1.0, steps=5, rounds=3, warm=1, lr=0.05, band=0.05,
-    repeats=2,
+    name="W5", title="CIFAR-10, small CNN, FedAvg: 100 clients, cohort 10, 20 steps",
+    data="cifar10", model="cnn", clients=100, cohort=10, alpha=1.0, steps=20, rounds=6, warm=1, lr=0.05, band=0.05,
 )  # fmt: skip
 
 WORKLOADS = {w.name: w for w in (_W1, _W2, _W3, _W4, _W5)}

@@ -82,17 +82,39 @@ def test_the_cnn_takes_images_and_flat_rows_alike():
     np.testing.assert_array_equal(model.apply(x, images), model.apply(x, images.reshape(7, -1)))
 
 
-def test_the_cnn_is_convolutions_relu_and_pooling_as_xla_computes_them():
-    model, images = cnn(5, (3, 10, 9), widths=(4, 6)), jax.random.normal(KEY, (2, 3, 10, 9))
-    x = model.init(jax.random.key(3))
+def as_xla_computes_it(x, images):
     h = images
     for kernel, bias in zip(x.kernels, x.biases, strict=True):
         weight = kernel.reshape(3, 3, h.shape[1], -1)
         h = jax.lax.conv_general_dilated(h, weight, (1, 1), "SAME", dimension_numbers=("NCHW", "HWIO", "NCHW"))
         h = jax.nn.relu(h + bias[:, None, None])
         h = jax.lax.reduce_window(h, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
-    wanted = jnp.moveaxis(h, 1, -1).reshape(2, -1) @ x.weight.T + x.bias
-    np.testing.assert_allclose(model.apply(x, images), wanted, rtol=2e-5, atol=2e-5)
+    return jnp.moveaxis(h, 1, -1).reshape(len(images), -1) @ x.weight.T + x.bias
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_the_cnn_and_its_slope_are_convolutions_relu_and_pooling_as_xla_computes_them(flat):
+    model, images = cnn(5, (3, 10, 9), widths=(4, 6)), jax.random.normal(KEY, (2, 3, 10, 9))
+    if flat:  # in an even area all four of a square are the largest: the first is chosen
+        images = images.at[:, :, :6, :5].set(0.5)
+    x = jax.tree.map(lambda a: a + 0.1, model.init(jax.random.key(3)))
+    np.testing.assert_allclose(model.apply(x, images), as_xla_computes_it(x, images), rtol=2e-5, atol=2e-5)
+    ours, wanted = (jax.grad(lambda x, f=f: jnp.sum(jnp.sin(f(x, images))))(x) for f in (model.apply, as_xla_computes_it))
+    for mine, xlas in zip(jax.tree.leaves(ours), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(mine, xlas, rtol=1e-4, atol=1e-4)
+
+
+def test_the_cnn_has_second_derivatives():
+    """Forward over reverse, as the exact hypergradient takes them."""
+    model, images = cnn(3, (1, 8, 8), widths=(3, 4)), jax.random.normal(KEY, (5, 1, 8, 8))
+    x = model.init(jax.random.key(3))
+
+    def curved(apply):
+        slope = jax.grad(lambda x: jnp.sum(jnp.sin(apply(x, images))))
+        return jax.jvp(slope, (x,), (jax.tree.map(jnp.ones_like, x),))[1]
+
+    for mine, xlas in zip(*map(jax.tree.leaves, map(curved, (model.apply, as_xla_computes_it))), strict=True):
+        np.testing.assert_allclose(mine, xlas, rtol=1e-4, atol=1e-3)
 
 
 def test_any_equinox_module_is_a_model():

@@ -93,7 +93,9 @@ def cnn(classes: int, shape: tuple[int, int, int] = (3, 32, 32), widths: tuple[i
     def apply(x: Convolutional, inputs: Any) -> Float[Array, "B classes"]:
         images = jnp.moveaxis(inputs.reshape(inputs.shape[0], *shape), 1, -1)
         for kernel, bias in zip(x.kernels, x.biases, strict=True):
-            images = _pooled(jax.nn.relu(_patches(images) @ kernel + bias))
+            images = jax.nn.relu(
+                _pooled(_product(_patches(images), kernel)) + bias
+            )  # as relu first, with a quarter of the work
         return images.reshape(images.shape[0], -1) @ x.weight.T + x.bias
 
     return Model("cnn", init, apply)
@@ -111,11 +113,27 @@ def _patches(images: Float[Array, "B H W C"]) -> Float[Array, "B H W D"]:
     return jnp.concatenate([padded[:, i : i + height, j : j + width] for i in range(3) for j in range(3)], axis=-1)
 
 
+def _product(patches: Float[Array, "B H W D"], kernel: Float[Array, "D O"]) -> Float[Array, "B H W O"]:
+    """patches @ kernel. The kernel is turned first, and kept so, because its slope is then the faster of two products."""
+    turned = jax.lax.optimization_barrier(kernel.T)
+    flat = jax.lax.dot_general(patches.reshape(-1, patches.shape[-1]), turned, (((1,), (1,)), ((), ())))
+    return flat.reshape(*patches.shape[:-1], -1)
+
+
 def _pooled(images: Float[Array, "B H W C"]) -> Float[Array, "B h w C"]:
-    """The largest of each 2x2 square; an odd last row or column is left out."""
+    """The largest of each 2x2 square, the first of equals; an odd last row or column is left out.
+
+    Where it is, is found apart from its value: the slope then is one choice, not the comparisons of max's own.
+    """
     rows, height, width, channels = images.shape
     even = images[:, : height // 2 * 2, : width // 2 * 2]
-    return even.reshape(rows, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
+    squares = even.reshape(rows, height // 2, 2, width // 2, 2, channels)
+    fixed = jax.lax.stop_gradient(squares)
+    (a, b), (c, d) = ((fixed[:, :, i, :, 0], fixed[:, :, i, :, 1]) for i in range(2))
+    upper = jnp.maximum(a, b) >= jnp.maximum(c, d)
+    where = jnp.where(upper, jnp.where(a >= b, 0, 1), jnp.where(c >= d, 2, 3)).astype(jnp.int8)
+    places = jnp.arange(4, dtype=jnp.int8).reshape(2, 1, 2, 1)
+    return jnp.sum(jnp.where(where[:, :, None, :, None] == places, squares, 0), axis=(2, 4))
 
 
 def from_equinox(name: str, make: Callable[[Any], Any], prepare: Callable[[Any], Any] = lambda inputs: inputs) -> Model:
