@@ -74,13 +74,13 @@ def test_the_shares_of_a_class_have_the_mean_and_variance_of_a_dirichlet_draw():
 @pytest.mark.parametrize("alpha", [1e-300, 1e-6, 0.01])
 def test_a_tiny_alpha_ends_soon_with_every_client_served_or_an_error_with_a_hint(alpha):
     labels = np.repeat(np.arange(10), 100)
-    clock = time.perf_counter()
+    clock = time.process_time()
     try:
         owner = partition.dirichlet(labels, 10, alpha, least=2)(np.random.default_rng(0), np.arange(1000))
         assert np.bincount(owner, minlength=10).min() >= 2
     except FedtierError as error:
         assert "after 200 draws" in str(error) and "raise data.alpha" in error.hint
-    assert time.perf_counter() - clock < 10
+    assert time.process_time() - clock < 10
 
 
 def test_shards_of_classes_give_a_client_no_more_classes_than_its_shards_can_hold():

@@ -47,11 +47,14 @@ def test_the_trace_holds_one_event_for_each_stretch_and_evaluation_in_order(prof
     assert rounds == pytest.approx(printed["profile"]["rounds"], abs=1e-3)
 
 
-def test_what_no_span_covers_is_other():
+def test_what_no_span_covers_is_other(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("fedtier.lab.profile.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("fedtier.lab.profile._process_age", lambda: 2.0)
     profile = Profile()
     profile.started()
     with profile.span("rounds"):
-        time.sleep(0.05)
-    time.sleep(0.1)
+        now[0] += 0.5
+    now[0] += 0.25
     found = profile.as_object()
-    assert 0.05 <= found["rounds"] < 0.1 <= found["other"]
+    assert (found["start-up"], found["rounds"], found["other"], sum(found.values())) == (2.0, 0.5, 0.25, 2.75)
