@@ -83,12 +83,18 @@ def play(work: Workload, peer: Peer) -> dict[str, Any]:
         environment["BENCH_START"] = repr(time.monotonic())
         status, peak = watched(command, environment, log, LIMIT)
         log.seek(0)
-        last = log.read().replace(str(HERE), "bench").strip().splitlines()[-1:] or [""]  # no paths of this machine
+        last = _last_words(log.read())
     if status is None:
-        return {"error": f"took more than {LIMIT} s", "log": last[0]}
+        return {"error": f"took more than {LIMIT} s", "log": last}
     if status != 0 or not out.exists():
-        return {"error": f"exit status {status}: {last[0]}"}
+        return {"error": f"exit status {status}: {last}"}
     return measures(work, json.loads(out.read_text())) | {"peak_mb": round(peak / 1e6)}
+
+
+def _last_words(log: str) -> str:
+    """The last line that says something (some end with a ruler), without paths of this machine."""
+    lines = [line.strip() for line in log.replace(str(HERE), "bench").splitlines()]
+    return next((line for line in reversed(lines) if any(map(str.isalpha, line))), "")
 
 
 def measures(work: Workload, told: dict[str, Any]) -> dict[str, Any]:

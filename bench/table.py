@@ -101,7 +101,11 @@ def _section(work: Workload, table: list[Row], failures: list[Failure]) -> str:
         "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     body = [_line(work, row) for row in table]
-    notes = [f"- {PEERS[failure.peer].title}: no result, {failure.error}" for failure in failures]
+    there = {row.peer for row in table}
+    notes = [
+        f"- {PEERS[failure.peer].title}: {'a repetition without' if failure.peer in there else 'no'} result, {failure.error}"
+        for failure in failures
+    ]
     if any(not row.learns for row in table):
         notes.append(f"- ✗ accuracy further than {100 * work.band:g} points from fedtier's: not the same work, not counted.")
     if any(row.noisy for row in table):

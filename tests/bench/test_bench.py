@@ -55,6 +55,14 @@ def test_a_sitting_on_a_busy_machine_says_so() -> None:
     assert "busy" in table.markdown([*quiet, line("fluke", 0, 4.0, reference=1.6)])
 
 
+def test_a_peer_that_failed_once_keeps_its_row_and_its_last_words_are_words() -> None:
+    failed = {"workload": "W1", "peer": "pfl", "repeat": 1, "error": "exit status 1: no luck"}
+    told = table.markdown([line(OURS, 0, 10.0), line("pfl", 0, 1.0), failed])
+    assert "a repetition without result, exit status 1: no luck" in told
+    assert run._last_words(f"{BENCH}/peers/pfl.py: no luck\n\n======\n") == "bench/peers/pfl.py: no luck"
+    assert run._last_words("====\n") == ""
+
+
 def test_whoever_does_not_learn_is_marked() -> None:
     lines = [line(OURS, 0, 1.0, accuracy=0.90), line("numpy", 0, 9.0, accuracy=0.87), line("fluke", 0, 1.0, accuracy=0.885)]
     assert not row(lines, "numpy").learns and row(lines, "fluke").learns
