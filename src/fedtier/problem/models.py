@@ -93,9 +93,8 @@ def cnn(classes: int, shape: tuple[int, int, int] = (3, 32, 32), widths: tuple[i
     def apply(x: Convolutional, inputs: Any) -> Float[Array, "B classes"]:
         images = jnp.moveaxis(inputs.reshape(inputs.shape[0], *shape), 1, -1)
         for kernel, bias in zip(x.kernels, x.biases, strict=True):
-            images = jax.nn.relu(
-                _pooled(_product(_patches(images), kernel)) + bias
-            )  # as relu first, with a quarter of the work
+            pooled = _pooled(_product(_patches(images), kernel))  # before bias and ReLU: the same, for a quarter of the work
+            images = jax.nn.relu(pooled + bias)
         return images.reshape(images.shape[0], -1) @ x.weight.T + x.bias
 
     return Model("cnn", init, apply)
