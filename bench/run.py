@@ -59,11 +59,10 @@ def main() -> None:
     print(file)
 
 
-def _order(chosen: list[Workload], peers: list[Peer], repeat: int | None) -> Iterator[tuple[Workload, Peer, int]]:
+def _order(chosen: list[Workload], peers: list[Peer], repeats: int) -> Iterator[tuple[Workload, Peer, int]]:
     """Every repetition visits all contestants, each time from another one on: no peer always follows the same one."""
     for work in chosen:
         able = [peer for peer in peers if work.name in peer.workloads.split()]
-        repeats = repeat or work.repeats
         for k in range(repeats):
             turn = k * max(1, len(able) // repeats) % max(1, len(able))
             for peer in able[turn:] + able[:turn]:
@@ -160,10 +159,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workload", nargs="+", default=list(WORKLOADS), metavar="W")
     parser.add_argument("--peers", nargs="+", default=list(PEERS), metavar="PEER")
-    parser.add_argument("--repeat", type=int, help="repetitions; each workload has its default")
+    parser.add_argument("--repeat", type=int, default=3, help="repetitions (3)")
     parser.add_argument("--resume", action="store_true", help="go on with the last sitting")
     options = parser.parse_args()
-    if options.repeat is not None and options.repeat < 1:
+    if options.repeat < 1:
         parser.error(f"--repeat = {options.repeat}: must be a whole number of at least 1")
     if os.environ.get("FEDTIER_DATA") is None and not DATA.exists():
         print("FEDTIER_DATA is not set: MNIST and CIFAR-10 will be downloaded", file=sys.stderr)

@@ -24,7 +24,6 @@ class Workload(NamedTuple):
     warm: int  # rounds before the clock of the steady state starts
     lr: float  # of a client; zo_hfl: c of c/(t + 1)
     band: float  # largest difference of the test accuracy from fedtier's, as a share
-    repeats: int = 3  # unless --repeat says otherwise
     batch: int = 32
     tau: float = 20.0
     seed: int = 0
