@@ -36,7 +36,6 @@ class Row(NamedTuple):
     first: float  # seconds to the first round, median
     peak: float  # MB, largest
     accuracy: float  # median
-    repeats: int
     learns: bool  # accuracy within the band of fedtier's
     noisy: bool
 
@@ -68,7 +67,7 @@ def _row(work: Workload, name: str, lines: list[dict[str, Any]], ours: dict[int,
     learns = not ours or abs(score - statistics.median(line["accuracy"] for line in ours.values())) <= work.band
     return Row(
         name, statistics.median(speeds), min(speeds), max(speeds), statistics.median(ratios) if ratios else None,
-        statistics.median(line["first_round"] for line in lines), max(line["peak_mb"] for line in lines), score, len(lines),
+        statistics.median(line["first_round"] for line in lines), max(line["peak_mb"] for line in lines), score,
         learns, any(abs(statistics.mean(line["reference"]) / usual - 1) > NOISY for line in lines),
     )  # fmt: skip
 
