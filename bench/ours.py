@@ -15,9 +15,9 @@ import numpy as np
 from stored import DATA
 from workloads import WORKLOADS, ZO_HFL, Workload, workload
 
-from fedtier import federation, keys, methods
-from fedtier.federation import Federation, Plan, datasets
-from fedtier.federation.datasets import Dataset
+from fedtier import datasets, federation, keys, methods
+from fedtier.datasets import Dataset
+from fedtier.federation import Federation, Plan
 from fedtier.problem import Model, Rows, cnn, cross_entropy, scaled, softmax, supervised
 
 

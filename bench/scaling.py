@@ -83,8 +83,8 @@ def draw(found: dict, path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
 
-    from fedtier.lab.plots import save
-    from fedtier.lab.style import PALETTE
+    from fedtier.reports.plots import save
+    from fedtier.reports.style import PALETTE
 
     figure = Figure(figsize=(13, 2.8))
     for place, (sweep, result) in enumerate(found["sweeps"].items()):

@@ -1,10 +1,66 @@
-"""Every annotation of the package is checked at run time in tests: shapes by jaxtyping, types by beartype."""
+"""What all tests share: annotations checked at run time, one cache of compiled programs, the command in this process."""
 
+import fcntl
 import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
 
-os.environ.setdefault("FEDTIER_CACHE", "")  # commands started by tests compile afresh unless a test says otherwise
+os.environ.setdefault("FEDTIER_CACHE", str(Path(tempfile.gettempdir()) / f"fedtier-tests-{os.getuid()}" / "xla"))
 
 from jaxtyping import install_import_hook
 
-# An int is a fine float, as in the language itself.
+# Shapes are checked by jaxtyping, types by beartype. An int is a fine float, as in the language itself.
 install_import_hook("fedtier", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))").__enter__()
+
+import pytest
+
+from fedtier import cli
+from fedtier.compilation import configure_jax
+from fedtier.experiments.comparison import comparison_of
+from fedtier.experiments.outcomes import Outcome, run_cells
+from fedtier.experiments.progress import Progress
+
+from .small_runs import METHODS, SHORT
+
+configure_jax()
+
+
+@pytest.fixture
+def fedtier(monkeypatch, capsys, tmp_path):
+    """`fedtier WORDS` in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fedtier", *map(str, words)])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def outcome(tmp_path_factory) -> Outcome:
+    """Four methods, two seeds, one setting; local_only has no global model, server_only sends nothing.
+
+    The workers of one test session share the store: the first runs the cells, the others find them.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cells-of-all-tests"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wanted = comparison_of(METHODS, folder, [*SHORT, "run.seeds=2"], baseline="server_only")
+        return run_cells(wanted, Progress(quiet=True))
+
+
+@pytest.fixture(scope="session")
+def cells(outcome) -> Path:
+    return outcome.comparison.cells[0].folder.parent

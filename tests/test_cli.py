@@ -16,12 +16,12 @@ import pytest
 import safetensors.numpy
 
 from fedtier import cli
+from fedtier.compilation import use_compilation_cache
 from fedtier.errors import FedtierError
-from fedtier.lab import config as configuration
-from fedtier.lab import run as lab_run
-from fedtier.lab.cache import use_compilation_cache
-from fedtier.lab.progress import Progress
-from fedtier.lab.store import Store
+from fedtier.experiments import config as configuration
+from fedtier.experiments import run as running
+from fedtier.experiments.progress import Progress
+from fedtier.experiments.run_folder import RunFolder
 from fedtier.methods import registry
 
 SMALL = ["data.name=synthetic", "data.clients=4", "data.partition=natural", "data.client_test_share=0.3"]
@@ -167,17 +167,17 @@ def test_every_evaluation_of_every_seed_is_stored(finished):
 
 
 def test_the_configuration_written_reads_back_equal_and_names_every_default(finished):
-    given = configuration.read(None, [*SHORT, "run.seeds=2"])
-    assert configuration.read(finished[0] / "config.toml") == given
+    given = configuration.load_config(None, [*SHORT, "run.seeds=2"])
+    assert configuration.load_config(finished[0] / "config.toml") == given
     written = tomllib.loads((finished[0] / "config.toml").read_text())
     assert set(written["method"]) >= set(registry.options("zo_hfl"))
 
 
 @pytest.mark.parametrize("name", registry.METHODS)
 def test_every_method_s_configuration_survives_the_file(name, tmp_path):
-    config = configuration.read(None, [f"method.name={name}", "run.tau=[1, 2]", "data.clients=2", "method.radius=3"])
+    config = configuration.load_config(None, [f"method.name={name}", "run.tau=[1, 2]", "data.clients=2", "method.radius=3"])
     (tmp_path / "c.toml").write_text(config.toml())
-    assert configuration.read(tmp_path / "c.toml") == config
+    assert configuration.load_config(tmp_path / "c.toml") == config
 
 
 def test_the_plan_and_the_model_are_plain_arrays_with_a_row_per_seed(finished):
@@ -211,21 +211,21 @@ def test_a_stopped_run_resumes_to_the_same_metrics(tmp_path):
     assert process.returncode == 130 and out == "", err
     assert "fedtier resume" in err
     assert 3 <= len(metrics(stopped)) < 21
-    lab_run.resume(stopped, progress=Progress(quiet=True))
-    lab_run.run(configuration.read(None, settings), whole, progress=Progress(quiet=True))
+    running.resume_experiment(stopped, progress=Progress(quiet=True))
+    running.run_experiment(configuration.load_config(None, settings), whole, progress=Progress(quiet=True))
     assert metrics(stopped) == metrics(whole) and len(metrics(whole)) == 21
 
 
 def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(tmp_path, monkeypatch):
-    config = configuration.read(None, [*SHORT, "method.name=server_only", "run.checkpoint_every=100"])
-    whole = lab_run.run(config, tmp_path / "whole", progress=Progress(quiet=True))
+    config = configuration.load_config(None, [*SHORT, "method.name=server_only", "run.checkpoint_every=100"])
+    whole = running.run_experiment(config, tmp_path / "whole", progress=Progress(quiet=True))
 
     def killed(*_):
         raise KeyboardInterrupt
 
     for name, victim in (("early", "write_arrays"), ("late", "append")):
         calls = []
-        original = getattr(Store, victim)
+        original = getattr(RunFolder, victim)
 
         def sometimes(self, *args, original=original, calls=calls, **words):
             calls.append(args)
@@ -234,9 +234,9 @@ def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(t
             return original(self, *args, **words)
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(Store, victim, sometimes)
-            lab_run.run(config, tmp_path / name, progress=Progress(quiet=True), experiment=whole.experiment)
-        lab_run.resume(tmp_path / name, progress=Progress(quiet=True))
+            patch.setattr(RunFolder, victim, sometimes)
+            running.run_experiment(config, tmp_path / name, progress=Progress(quiet=True), experiment=whole.experiment)
+        running.resume_experiment(tmp_path / name, progress=Progress(quiet=True))
         assert metrics(tmp_path / name) == metrics(whole.folder), name
 
 
@@ -261,9 +261,9 @@ def test_a_diverging_run_says_what_to_do_and_leaves_a_finite_state(fedtier, tmp_
 
 def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(tmp_path, monkeypatch):
     settings = [*SHORT, "method.name=server_only", "run.checkpoint_every=100"]
-    short = configuration.read(None, [*settings, "run.rounds=4"])
-    sound = lab_run.run(short, tmp_path / "sound", progress=Progress(quiet=True))
-    evaluator = lab_run.evaluator
+    short = configuration.load_config(None, [*settings, "run.rounds=4"])
+    sound = running.run_experiment(short, tmp_path / "sound", progress=Progress(quiet=True))
+    evaluator = running.evaluator
 
     def loss_explodes_after_round_4(experiment):
         evaluate = evaluator(experiment)
@@ -274,10 +274,10 @@ def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(
 
         return judge
 
-    monkeypatch.setattr(lab_run, "evaluator", loss_explodes_after_round_4)
+    monkeypatch.setattr(running, "evaluator", loss_explodes_after_round_4)
     with pytest.raises(FedtierError, match="state after round 4"):
-        lab_run.run(configuration.read(None, settings), tmp_path / "wild", progress=Progress(quiet=True))
-    left, words = Store(tmp_path / "wild").read_arrays("checkpoint.safetensors", like=sound.state)
+        running.run_experiment(configuration.load_config(None, settings), tmp_path / "wild", progress=Progress(quiet=True))
+    left, words = RunFolder(tmp_path / "wild").read_arrays("checkpoint.safetensors", like=sound.state)
     assert words["round"] == "4"
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(sound.state), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -294,7 +294,7 @@ def test_a_damaged_or_foreign_checkpoint_is_refused_by_name(finished, tmp_path):
             (folder / file).write_bytes((finished[0] / file).read_bytes())
         (folder / "checkpoint.safetensors").write_bytes(data)
         with pytest.raises(FedtierError, match=r"checkpoint\.safetensors"):
-            lab_run.resume(folder, progress=Progress(quiet=True))
+            running.resume_experiment(folder, progress=Progress(quiet=True))
 
 
 def test_resuming_what_is_no_run_is_refused(fedtier, tmp_path):

@@ -8,9 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize(
-    "module", ["fedtier.engines.wire.process", "fedtier.engines.flare.join", "fedtier.engines.flare.names"]
-)
+@pytest.mark.parametrize("module", ["fedtier.protocol.process", "fedtier.deploy.flare.join", "fedtier.deploy.flare.names"])
 def test_what_only_carries_bytes_loads_no_jax(module: str) -> None:
     program = f"import sys, {module}; print('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"
@@ -18,13 +16,13 @@ def test_what_only_carries_bytes_loads_no_jax(module: str) -> None:
 
 def test_a_sub_module_does_not_hide_the_function_of_its_name() -> None:
     program = (
-        "import fedtier.engines.compiled, fedtier.engines.wire.loopback\n"
+        "import fedtier.engines.compiled, fedtier.protocol.loopback\n"
         "from fedtier.engines import compiled\n"
-        "from fedtier.engines.wire import loopback\n"
+        "from fedtier.protocol import loopback\n"
         "print(compiled.__module__, loopback.__module__)"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said == "fedtier.engines.compiled fedtier.engines.wire.loopback\n"
+    assert said == "fedtier.engines.compiled fedtier.protocol.loopback\n"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

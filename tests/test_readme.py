@@ -15,7 +15,7 @@ def test_the_library_example_runs(capsys):
 def test_the_configuration_is_accepted():
     import tomllib
 
-    from fedtier.lab import config
+    from fedtier.experiments import config
 
     (text,) = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
-    assert config.check(tomllib.loads(text)).method.name == "zo_hfl"
+    assert config.validate(tomllib.loads(text)).method.name == "zo_hfl"

@@ -17,10 +17,10 @@ FLAT = """
 import json, jax
 from fedtier import keys
 from fedtier.engines import compiled
-from fedtier.lab import config
-from fedtier.lab.assemble import assemble
+from fedtier.experiments import config
+from fedtier.experiments.assemble import assemble
 
-cfg = config.read(None, ["run.rounds=1000", "run.tau=0.2", "method.estimator=auto", "method.cohort=latest"])
+cfg = config.load_config(None, ["run.rounds=1000", "run.tau=0.2", "method.estimator=auto", "method.cohort=latest"])
 e = assemble(cfg)
 engine = compiled(e.method, capacity=100, seeds=True)
 state, peaks = engine.init(e.x, e.federation), []
@@ -34,14 +34,14 @@ print(json.dumps(peaks))
 WIDE = '''
 import json
 from pathlib import Path
-from fedtier.lab import config
-from fedtier.lab.progress import Progress
-from fedtier.lab.run import run
+from fedtier.experiments import config
+from fedtier.experiments.progress import Progress
+from fedtier.experiments.run import run_experiment
 
-cfg = config.read(None, """data.name=synthetic data.partition=natural data.clients=100000 data.rows=10 data.features=8
+cfg = config.load_config(None, """data.name=synthetic data.partition=natural data.clients=100000 data.rows=10 data.features=8
     data.server_share=0.01 data.test_share=0.01 data.client_test_share=0.2 method.name=NAME
     run.participation=0.001 run.rounds=20 run.tau=1 run.eval_every=20 run.eval_clients=200""".split())
-result = run(cfg, Path("OUT"), progress=Progress(quiet=True))
+result = run_experiment(cfg, Path("OUT"), progress=Progress(quiet=True))
 print(json.dumps({"gib": peak() / 1024, "cohort": result.experiment.plan.cohort,
     "accuracy": result.final[0]["global_accuracy"]}))
 '''
@@ -73,8 +73,8 @@ DEVICES = """
 import json, sys
 from fedtier import keys
 from fedtier.engines import compiled
-from fedtier.lab import config
-from fedtier.lab.assemble import assemble
+from fedtier.experiments import config
+from fedtier.experiments.assemble import assemble
 import jax, numpy as np
 
 def ends(e, seeds):
@@ -87,7 +87,7 @@ def ends(e, seeds):
 
 out = {"devices": jax.device_count()}
 for seeds in (1, 3):
-    e = assemble(config.read(None, ["run.rounds=4", "run.participation=0.5", "run.tau=3", "run.stragglers=0.3",
+    e = assemble(config.load_config(None, ["run.rounds=4", "run.participation=0.5", "run.tau=3", "run.stragglers=0.3",
         "method.name=scaffold", f"run.seeds={seeds}"]))
     out[f"difference_{seeds}"] = ends(e, seeds)
     out["cohort"] = e.plan.cohort

@@ -5,8 +5,7 @@ import numpy as np
 from ours import same_rows, side
 from stored import Clock, finish, task
 
-from fedtier import engines, keys
-from fedtier.federation import datasets
+from fedtier import datasets, engines, keys
 
 clock = Clock()
 stored = task()

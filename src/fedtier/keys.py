@@ -14,8 +14,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from . import cores  # noqa: F401  for its effect
-
 
 class Tag(IntEnum):
     """What a draw is for. Numbers are part of the results: never renumber, only append."""

@@ -12,8 +12,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from . import cores  # noqa: F401  for its effect
-
 map = jax.tree.map
 
 

@@ -11,11 +11,12 @@ import tarfile
 import threading
 import types
 
-import layouts
 import pytest
 
+from fedtier.datasets import download, formats, images, load
 from fedtier.errors import FedtierError
-from fedtier.federation.datasets import download, formats, images, load
+
+from . import layouts
 
 CLOSED = "http://127.0.0.1:9/"  # nothing listens there
 

@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
+from fedtier.datasets import load
 from fedtier.errors import FedtierError
-from fedtier.federation.datasets import load
 
 
 def refused(file, message, **options):

@@ -7,12 +7,13 @@ import gzip
 import hashlib
 import pathlib
 
-import layouts
 import numpy as np
 import pytest
 
+from fedtier.datasets import NAMES, OPTIONS, formats, images, load
 from fedtier.errors import FedtierError
-from fedtier.federation.datasets import NAMES, OPTIONS, formats, images, load
+
+from . import layouts
 
 
 def test_digits_is_the_default_and_needs_no_files():

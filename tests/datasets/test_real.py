@@ -9,9 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from fedtier.federation.datasets import heart, images, load
-from fedtier.federation.datasets.formats import _content
-from fedtier.federation.datasets.sources import locate
+from fedtier.datasets import heart, images, load
+from fedtier.datasets.formats import _content
+from fedtier.datasets.sources import locate
 
 pytestmark = pytest.mark.data
 

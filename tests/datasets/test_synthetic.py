@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedtier.datasets import curvatures, load
 from fedtier.errors import FedtierError
-from fedtier.federation.datasets import curvatures, load
 from fedtier.problem.closed_forms import ClosedForm, QuadraticSpec, two_level_quadratic
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from fedtier import keys
+from fedtier.compilation import GPU_PRODUCTS, precise
 from fedtier.engines import compiled
 from fedtier.engines.compiled import _layout
-from fedtier.engines.devices import COPIES, GPU_PRODUCTS, as_many_as_hold, balance, dealt, everywhere, on_all, precise, rank
+from fedtier.engines.devices import COPIES, as_many_as_hold, balance, dealt, everywhere, on_all, rank
 from fedtier.methods import fedavg, scaffold
 from fedtier.problem import cross_entropy, softmax, supervised
 

@@ -18,9 +18,9 @@ import psutil
 import safetensors.numpy
 import tomli_w
 
-from fedtier.engines.flare.supervise import MARK
-from fedtier.lab import config as configuration
-from fedtier.lab.wire import export
+from fedtier.deploy.export import export_rows
+from fedtier.deploy.flare.supervise import MARK
+from fedtier.experiments import config as configuration
 
 FEDTIER = [sys.executable, "-m", "fedtier"]
 PATIENCE = 600.0  # seconds: of a machine that does other things as well
@@ -38,7 +38,7 @@ class Federation:
         self.root, self.tables, self.port = root, tables, free_port()
         self.sites = [f"site-{k}" for k in range(tables["data"]["clients"])]
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        export(configuration.check(tables), root / "data")
+        export_rows(configuration.validate(tables), root / "data")
         sites = {"name": "trial", "server": "localhost", "port": self.port, "sites": self.sites}
         (root / "sites.toml").write_text(tomli_w.dumps(sites))
         self.call("provision", "sites.toml")

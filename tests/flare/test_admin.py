@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedtier.engines.flare.admin import Admin
+from fedtier.deploy.flare.admin import Admin
 
 pytestmark = pytest.mark.flare
 

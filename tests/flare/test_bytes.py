@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtier.engines.flare.frames import on_the_wire
-from fedtier.engines.wire import loopback
-from fedtier.lab import config as configuration
-from fedtier.lab.progress import Progress
-from fedtier.lab.wire import open_site, play
+from fedtier.deploy.flare.frames import on_the_wire
+from fedtier.deploy.server import serve_rounds
+from fedtier.deploy.site import open_site
+from fedtier.experiments import config as configuration
+from fedtier.experiments.progress import Progress
+from fedtier.protocol import loopback
 
 from .federation import Federation, federation, rounds_done, until
 from .relay import Relay
@@ -45,7 +46,7 @@ def idle_rate(made: Federation, relay: Relay, method: dict[str, Any]) -> np.ndar
     run = made.configure("idle", {"method": method, "run": {"rounds": 100_000, "eval_every": 100_000}})
     made.serve(run, "runs/idle")
     until(lambda: rounds_done(made.root / "runs/idle") > 5, "rounds")
-    solvers = [process for process in made.marked("state") if "fedtier.lab.wire.site" in process.cmdline()]
+    solvers = [process for process in made.marked("state") if "fedtier.deploy.site" in process.cmdline()]
     for process in solvers:
         process.suspend()
     time.sleep(3)
@@ -106,7 +107,7 @@ def test_the_demo_costs_at_most_a_tenth_of_a_second_a_round(tmp_path: Path, caps
         wired = made.play(made.configure("demo", {"method": method}), "runs/demo")
     sites = {site: open_site(made.root / "data" / f"{site}.toml", tmp_path / "alone" / site) for site in made.sites}
     ask = loopback({name: site.answer for name, site in sites.items()})
-    play(tmp_path / "data/run-demo.toml", tmp_path / "alone/run", ask, progress=Progress(quiet=True))
+    serve_rounds(tmp_path / "data/run-demo.toml", tmp_path / "alone/run", ask, progress=Progress(quiet=True))
     seconds = [_seconds_a_round(folder) for folder in (wired, tmp_path / "alone/run")]
     with capsys.disabled():
         print(f"\nseconds a round: {seconds[0]:.4f} over FLARE, {seconds[1]:.4f} in one process")

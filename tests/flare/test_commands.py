@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import tomli_w
 
-from fedtier.engines.flare.authority import check, provision
+from fedtier.deploy.export import export_rows
+from fedtier.deploy.flare import commands as flare
+from fedtier.deploy.flare.authority import check_sites, provision
 from fedtier.errors import FedtierError
-from fedtier.lab import config as configuration
-from fedtier.lab import flare
-from fedtier.lab.wire import export
+from fedtier.experiments import config as configuration
 
 from .federation import free_port
 
@@ -27,8 +27,8 @@ TABLES: dict[str, Any] = {"data": {"name": "digits", "clients": 2}, "run": {"rou
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("place")
-    provision(check({"name": "trial", "server": "localhost", "port": PORT, "sites": ["site-0", "site-1"]}), root / "kits")
-    export(configuration.check(TABLES), root / "data")
+    provision(check_sites({"name": "trial", "server": "localhost", "port": PORT, "sites": ["site-0", "site-1"]}), root / "kits")
+    export_rows(configuration.validate(TABLES), root / "data")
     yield root
 
 

@@ -28,7 +28,7 @@ def reach(folder: Path, number: int) -> None:
 
 
 def solvers(made: Federation, site: str) -> list[psutil.Process]:
-    return [process for process in made.marked(f"state/{site}") if "fedtier.lab.wire.site" in process.cmdline()]
+    return [process for process in made.marked(f"state/{site}") if "fedtier.deploy.site" in process.cmdline()]
 
 
 def kill(processes: list[psutil.Process]) -> int:

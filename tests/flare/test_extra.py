@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedtier.engines.flare.extra import need_flare
+from fedtier.deploy.flare.extra import need_flare
 from fedtier.errors import FedtierError
 
 PROGRAM = """

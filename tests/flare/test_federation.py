@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tomli_w
 
-from fedtier.lab import config as configuration
-from fedtier.lab.cells import cell_name
-from fedtier.lab.progress import Progress
-from fedtier.lab.run import run as simulate
+from fedtier.experiments import config as configuration
+from fedtier.experiments.comparison import cell_name
+from fedtier.experiments.progress import Progress
+from fedtier.experiments.run import run_experiment
 
 from .federation import Federation, federation, model, until
 
@@ -45,8 +45,8 @@ OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name
 @pytest.mark.parametrize("name", ["zo_hfl", *OTHERS])
 def test_the_wire_gives_the_models_of_the_simulation(trial: Federation, name: str, tmp_path: Path) -> None:
     wired = trial.play(trial.configure(name, {"method": METHODS[name]}), place(name))
-    simulated = simulate(
-        configuration.check(TABLES | {"method": METHODS[name]}), tmp_path / "sim", progress=Progress(quiet=True)
+    simulated = run_experiment(
+        configuration.validate(TABLES | {"method": METHODS[name]}), tmp_path / "sim", progress=Progress(quiet=True)
     )
     found, wanted = model(wired), model(simulated.folder)
     assert np.linalg.norm(found - wanted) <= 1e-6 * np.linalg.norm(wanted)
@@ -61,7 +61,7 @@ def test_the_wire_gives_the_models_of_the_simulation(trial: Federation, name: st
 
 def place(name: str) -> str:
     """Where `serve` puts a run, and `compare` looks for it."""
-    return f"runs/wire/{cell_name(configuration.check(TABLES | {'method': METHODS[name]}))}"
+    return f"runs/wire/{cell_name(configuration.validate(TABLES | {'method': METHODS[name]}))}"
 
 
 def test_report_and_compare_read_runs_between_sites(trial: Federation) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fedtier.engines.flare.authority import Sites, check, provision
-from fedtier.engines.flare.workspace import open_workspace, read_kit
+from fedtier.deploy.flare.authority import Sites, check_sites, provision
+from fedtier.deploy.flare.workspace import open_workspace, read_kit
 from fedtier.errors import FedtierError
 
 pytestmark = pytest.mark.flare
@@ -21,7 +21,7 @@ CRYPTOGRAPHY = pytest.importorskip("cryptography.x509")
 
 @pytest.fixture(scope="module")
 def kits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return provision(check(TABLE), tmp_path_factory.mktemp("made") / "kits").folder
+    return provision(check_sites(TABLE), tmp_path_factory.mktemp("made") / "kits").folder
 
 
 def certificate(path: Path) -> Any:
@@ -48,7 +48,7 @@ def common_name(path: Path) -> str:
 )
 def test_a_bad_sites_toml_is_refused_by_the_name_of_its_key(change: dict[str, Any], name: str) -> None:
     with pytest.raises(FedtierError) as refusal:
-        check(TABLE | change)
+        check_sites(TABLE | change)
     assert refusal.value.name == name
 
 
@@ -75,7 +75,7 @@ def test_private_keys_are_for_their_owner_alone_and_the_authority_is_in_no_kit(k
 @pytest.mark.parametrize("party", ["server", "north", "south"])
 def test_a_kit_allows_our_classes_alone_and_no_code_no_shell_no_logs(kits: Path, party: str) -> None:
     resources = json.loads((kits / party / "local/resources.json").read_text())
-    assert resources["class_allow_list"] == ["fedtier.engines.flare."]
+    assert resources["class_allow_list"] == ["fedtier.deploy.flare."]
     assert resources["class_list_enforcement_mode"] == "enforce"
     assert not any("log" in part["id"] for part in resources["components"])
     assert party == "server" or resources["allow_log_streaming"] is False
@@ -102,9 +102,9 @@ def test_nothing_is_stored_outside_the_workspace(kits: Path, tmp_path: Path) -> 
 
 def test_a_new_site_gets_a_kit_of_the_same_authority_and_the_others_stay(tmp_path: Path) -> None:
     folder = tmp_path / "kits"
-    provision(check(TABLE), folder)
+    provision(check_sites(TABLE), folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and "authority" not in path.parts}
-    made = provision(check(TABLE | {"sites": ["north", "south", "west"]}), folder)
+    made = provision(check_sites(TABLE | {"sites": ["north", "south", "west"]}), folder)
     assert (made.written, made.kept) == (["west"], ["server", "admin", "north", "south"])
     assert {path: path.read_bytes() for path in before} == before
     root = certificate(folder / "north/startup/rootCA.pem")
@@ -113,25 +113,25 @@ def test_a_new_site_gets_a_kit_of_the_same_authority_and_the_others_stay(tmp_pat
 
 
 def test_sites_keep_their_numbers(tmp_path: Path) -> None:
-    provision(check(TABLE), tmp_path / "kits")
+    provision(check_sites(TABLE), tmp_path / "kits")
     with pytest.raises(FedtierError, match="must begin with"):
-        provision(check(TABLE | {"sites": ["south", "north"]}), tmp_path / "kits")
+        provision(check_sites(TABLE | {"sites": ["south", "north"]}), tmp_path / "kits")
     with pytest.raises(FedtierError, match="were made with 'localhost'"):
-        provision(check(TABLE | {"server": "elsewhere"}), tmp_path / "kits")
+        provision(check_sites(TABLE | {"server": "elsewhere"}), tmp_path / "kits")
 
 
 def test_a_renewed_kit_has_a_new_key_under_the_same_authority(tmp_path: Path) -> None:
     folder = tmp_path / "kits"
-    provision(check(TABLE), folder)
+    provision(check_sites(TABLE), folder)
     keys = {party: (folder / party / "startup/client.key").read_bytes() for party in ("north", "south")}
     root = (folder / "north/startup/rootCA.pem").read_bytes()
-    made = provision(check(TABLE), folder, renew=("north",))
+    made = provision(check_sites(TABLE), folder, renew=("north",))
     assert made.written == ["north"]
     assert (folder / "north/startup/client.key").read_bytes() != keys["north"]
     assert (folder / "south/startup/client.key").read_bytes() == keys["south"]
     assert (folder / "north/startup/rootCA.pem").read_bytes() == root
     with pytest.raises(FedtierError, match="did you mean 'north'"):
-        provision(check(TABLE), folder, renew=("nort",))
+        provision(check_sites(TABLE), folder, renew=("nort",))
 
 
 def test_a_kit_of_the_wrong_kind_or_past_its_end_is_refused(kits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,14 +147,14 @@ def test_a_kit_of_the_wrong_kind_or_past_its_end_is_refused(kits: Path, monkeypa
         def now(cls, tz: Any = None) -> Later:
             return cls.fromtimestamp(today.now(tz).timestamp() + 361 * 86400, tz)
 
-    monkeypatch.setattr("fedtier.engines.flare.workspace.datetime.datetime", Later)
+    monkeypatch.setattr("fedtier.deploy.flare.workspace.datetime.datetime", Later)
     with pytest.raises(FedtierError, match="ran out on") as refusal:
         read_kit(kits / "north", "site")
     assert refusal.value.hint == "fedtier provision sites.toml --renew north"
 
 
 def test_a_kit_survives_a_failed_provision(tmp_path: Path) -> None:
-    sites = check(TABLE)
+    sites = check_sites(TABLE)
     provision(sites, tmp_path / "kits")
     key = (tmp_path / "kits/north/startup/client.key").read_bytes()
     with pytest.raises(FedtierError):

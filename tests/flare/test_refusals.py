@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from fedtier.engines.flare.admin import Admin, NoAnswer
-from fedtier.engines.flare.authority import check, provision
-from fedtier.engines.flare.job import write_job
-from fedtier.engines.flare.supervise import Party
-from fedtier.engines.flare.workspace import Kit, read_kit
+from fedtier.deploy.flare.admin import Admin, NoAnswer
+from fedtier.deploy.flare.authority import check_sites, provision
+from fedtier.deploy.flare.job import write_job
+from fedtier.deploy.flare.supervise import Party
+from fedtier.deploy.flare.workspace import Kit, read_kit
 
 from .federation import free_port, until
 
@@ -37,7 +37,7 @@ class House:
 
     def provision(self, folder: str) -> Path:
         table = {"name": "house", "server": "localhost", "port": self.port, "sites": SITES}
-        return provision(check(table), self.root / folder).folder
+        return provision(check_sites(table), self.root / folder).folder
 
     def start(self, kit: Kit, space: str) -> Party:
         party = Party(kit, self.root / space, {}, lambda line: None)

@@ -16,8 +16,8 @@ from typing import Any
 
 import tomli_w
 
-from fedtier.lab import config as configuration
-from fedtier.lab.wire import export
+from fedtier.deploy.export import export_rows
+from fedtier.experiments import config as configuration
 
 BIN = Path(sys.executable).parent
 PATIENCE = 600.0  # seconds: of a machine that does other things as well
@@ -36,7 +36,7 @@ class Federation:
         self.root, self.link = root, f"127.0.0.1:{free_port()}"
         self.clients: int = tables["data"]["clients"]
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        export(configuration.check(tables), root / "data")
+        export_rows(configuration.validate(tables), root / "data")
         home = root / "home"
         home.mkdir()
         rehearsal = {"address": self.link, "insecure": True}

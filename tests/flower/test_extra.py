@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fedtier.engines.flower.extra import need_flower
+from fedtier import deploy as wire
+from fedtier.deploy.flower import folder as apps
+from fedtier.deploy.flower.extra import need_flower
 from fedtier.errors import FedtierError
-from fedtier.lab import config as configuration
-from fedtier.lab import wire
-from fedtier.lab.flower import folder as apps
+from fedtier.experiments import config as configuration
 
 
 def test_without_the_extra_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def test_the_app_is_one_file_without_code_and_a_folder_in_use_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apps, "need_flower", lambda: None)
-    wire.export(configuration.read(None, ["data.name=synthetic", "data.clients=2", "run.rounds=2"]), tmp_path / "fed")
+    wire.export(configuration.load_config(None, ["data.name=synthetic", "data.clients=2", "run.rounds=2"]), tmp_path / "fed")
     apps.write_app(tmp_path / "app", tmp_path / "fed" / "run.toml", tmp_path / "out")
     assert [path.name for path in (tmp_path / "app").iterdir()] == ["pyproject.toml"]
     app = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
@@ -48,7 +48,7 @@ def test_the_app_is_one_file_without_code_and_a_folder_in_use_is_refused(
 
 def test_a_run_that_cannot_start_gets_no_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "need_flower", lambda: None)
-    wire.export(configuration.read(None, ["data.name=synthetic", "data.clients=2", "run.rounds=2"]), tmp_path / "fed")
+    wire.export(configuration.load_config(None, ["data.name=synthetic", "data.clients=2", "run.rounds=2"]), tmp_path / "fed")
     (tmp_path / "fed" / "server.npz").unlink()
     with pytest.raises(FedtierError, match="is not there"):
         apps.write_app(tmp_path / "app", tmp_path / "fed" / "run.toml", None)
@@ -57,5 +57,5 @@ def test_a_run_that_cannot_start_gets_no_app(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.flower
 def test_a_node_that_only_says_who_it_is_loads_no_jax() -> None:
-    program = "import sys, fedtier.lab.flower.client; print('jax' in sys.modules)"
+    program = "import sys, fedtier.deploy.flower.client; print('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fedtier.engines.wire import Letters
+from fedtier.protocol import Letters
 
 app, serverapp = (pytest.importorskip(f"flwr.{name}") for name in ("app", "serverapp"))
 pytestmark = pytest.mark.flower
@@ -62,7 +62,7 @@ def echo(letter: bytes) -> bytes:
 
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[[Grid], Any]:
-    from fedtier.engines.flower import server
+    from fedtier.deploy.flower import transport as server
 
     identity = importlib.import_module("flwr.supercore.task_identity").TaskIdentity
     for name in ("_run_id", "_node_id", "_task_id"):  # what Flower's process tells its messages

@@ -9,10 +9,10 @@ import pytest
 
 from fedtier.cli import main
 from fedtier.errors import FedtierError
-from fedtier.lab import config as configuration
-from fedtier.lab.assemble import assemble
-from fedtier.lab.theory.page import page
-from fedtier.lab.theory.words import page_object, page_parts
+from fedtier.experiments import config as configuration
+from fedtier.experiments.assemble import assemble
+from fedtier.studies.theory.page import page
+from fedtier.studies.theory.words import page_object, page_parts
 
 RADIUS, PENALTY, MU, ETA, ROUNDS, TAU, BATCH, SERVER_BATCH = 0.5, 2.0, 0.4, 0.5, 30, 3.0, 4, 8
 C, OFFSET = 2.5, 6.0  # client_lr = inverse(2.5, 6)
@@ -32,7 +32,7 @@ def numbers(found):
 
 @pytest.fixture(scope="module")
 def experiment():
-    return assemble(configuration.read(None, SETTINGS))
+    return assemble(configuration.load_config(None, SETTINGS))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_half_of_the_implicit_constant_would_not_pass_for_the_printed_one(experi
 
 
 def test_the_unconstrained_coupling_is_named_and_a_ball_that_mends_it_too():
-    found = page(assemble(configuration.read(None, ["run.rounds=5"])))
+    found = page(assemble(configuration.load_config(None, ["run.rounds=5"])))
     first = found.assumptions[0]
     assert first.holds is False and "method.radius" in first.why and "no exact solution leaves that ball" in first.why
     assert found.advice[0].key == "method.radius"
@@ -142,10 +142,10 @@ def test_the_unconstrained_coupling_is_named_and_a_ball_that_mends_it_too():
 
 
 def test_the_advice_is_covered_by_the_theorems():
-    first = page(assemble(configuration.read(None, SETTINGS)))
+    first = page(assemble(configuration.load_config(None, SETTINGS)))
     advice = {line.reason: f"{line.key}={line.value}" for line in first.advice}
     for reason in ("Theorem 1", "Theorem 2"):
-        again = page(assemble(configuration.read(None, [*SETTINGS, advice["Proposition 1"], advice[reason]])))
+        again = page(assemble(configuration.load_config(None, [*SETTINGS, advice["Proposition 1"], advice[reason]])))
         values = numbers(again)
         assert values["gamma_0"] <= values["gamma limit"]
         assert values["first local step"] <= 1 and values["c mu_h"] >= 1
@@ -162,7 +162,7 @@ def test_what_no_theorem_covers_is_said():
         "run.dropouts=0.5",
         "run.rounds=5",
     ]
-    found = page(assemble(configuration.read(None, settings)))
+    found = page(assemble(configuration.load_config(None, settings)))
     fails = {a.name: a.why for a in found.assumptions if a.holds is False}
     assert "server_step = adam, server_steps = 3: no theorem" in fails["the method is Algorithm 1"]
     assert "never falls" in fails["every client that is asked solves"]
@@ -182,7 +182,7 @@ def test_what_no_theorem_covers_is_said():
     ],
 )
 def test_degenerate_configurations_have_a_page_too(settings):
-    found = page(assemble(configuration.read(None, ["run.rounds=3", *settings])))
+    found = page(assemble(configuration.load_config(None, ["run.rounds=3", *settings])))
     json.dumps(page_object(found), allow_nan=False)
     assert page_parts(found)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fedtier.lab.theory import verify as verification
-from fedtier.lab.theory.experiments import estimate, kinks, local_error
-from fedtier.lab.theory.row import Row
-from fedtier.lab.theory.words import rows_object, rows_parts
+from fedtier.studies.theory import verify as verification
+from fedtier.studies.theory.experiments import estimate, kinks, local_error
+from fedtier.studies.theory.row import Row
+from fedtier.studies.theory.words import rows_object, rows_parts
 from fedtier.theory import lipschitz, local, sphere
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import tyro
 
 from ..errors import FedtierError, FedtierWarning
+from .compare import compare, report, reproduce, search
 from .looks import check, cite, methods, partition, theory
 from .runs import demo, resume, run
 from .sites import flower, join, provision, serve, status
-from .studies import compare, report, reproduce, search
 
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from .shared import Config, Settings, show, use_compilation_cache
+from .shared import Config, Settings, prepare_jax, show
 
 
 def partition(
@@ -22,23 +22,24 @@ def partition(
         export: New folder for the rows of each party as files, with run.toml: a rehearsal between sites.
         json: One JSON object on stdout instead of a table.
     """
-    from ..lab import census, plots
-    from ..lab import config as configuration
-    from ..lab.report import census_table
+    from ..experiments.config import load_config
+    from ..experiments.label_counts import count_labels
+    from ..reports import plots
+    from ..reports.terminal import label_counts_table
 
     if out is not None:
         plots.check_ending(out)
-    config = configuration.read(file, settings)
-    counts = census.draw(config)
+    config = load_config(file, settings)
+    counts = count_labels(config)
     if export is not None:
-        from ..lab.wire import export as write
+        from ..deploy.export import export_rows
 
-        write(config, export)
+        export_rows(config, export)
         print(f"federation: {export}", file=sys.stderr)
     if out is not None:
         plots.save(plots.partition_figure(counts), out)
         print(f"picture: {out}", file=sys.stderr)
-    show(counts.as_object() if json else census_table(counts))
+    show(counts.as_object() if json else label_counts_table(counts))
 
 
 def theory(
@@ -60,26 +61,26 @@ def theory(
         out: Folder for the pictures of --verify; none are drawn without it.
         json: One JSON object on stdout instead of tables.
     """
-    from ..lab.theory import words
+    from ..studies.theory import words
 
     if verify:
-        from ..lab.theory.verify import verify as attempt
+        from ..studies.theory.verify import verify as attempt
 
-        use_compilation_cache()
+        prepare_jax()
         rows = attempt(out, say=lambda text: print(text, file=sys.stderr, flush=True))
         show(words.rows_object(rows) if json else words.rows_parts(rows))
         if not all(row.holds for row in rows):
             raise SystemExit(1)
         return
     from ..errors import positive
-    from ..lab import config as configuration
-    from ..lab.assemble import assemble
-    from ..lab.theory.page import page
+    from ..experiments.assemble import assemble
+    from ..experiments.config import load_config
+    from ..studies.theory.page import page
 
     positive("--epsilon", epsilon)
     named = file is not None or any(setting.startswith("method.name") for setting in settings)
     letter = () if named else ("method.estimator=sphere",)  # the theorems are about the paper's method
-    found = page(assemble(configuration.read(file, (*letter, *settings))), epsilon)
+    found = page(assemble(load_config(file, (*letter, *settings))), epsilon)
     show(words.page_object(found) if json else words.page_parts(found))
 
 
@@ -89,7 +90,7 @@ def methods(json: bool = False) -> None:
     Args:
         json: One JSON object on stdout instead of a table.
     """
-    from ..lab.report import methods_object, methods_table
+    from ..reports.terminal import methods_object, methods_table
 
     show(methods_object() if json else methods_table())
 
@@ -101,8 +102,8 @@ def check(file: tyro.conf.Positional[Path], json: bool = False) -> None:
         file: A Python file that defines `method(problem)` or `problem()`; see CONTRIBUTING.
         json: One JSON object on stdout instead of a table.
     """
-    from ..lab.check import check_file
-    from ..lab.report import check_table
+    from ..experiments.own_code import check_file
+    from ..reports.terminal import check_table
 
     outcome = check_file(file)
     show(outcome if json else check_table(outcome))
@@ -117,7 +118,7 @@ def cite(file: Config = None, settings: Settings = ()) -> None:
         file: The configuration; everything has a default.
         settings: Change one key, for example --set method.name=scaffold. May be repeated.
     """
-    from ..lab import config as configuration
-    from ..lab.citations import bibliography
+    from ..experiments.config import load_config
+    from ..reports.citations import bibliography
 
-    show(bibliography(configuration.read(file, settings)))
+    show(bibliography(load_config(file, settings)))

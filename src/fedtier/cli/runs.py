@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 
 from ..errors import FedtierError
-from .shared import Config, Settings, new_folder, progress, show, use_compilation_cache
+from .shared import Config, Settings, new_folder, prepare_jax, progress, show
 
 Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
 
@@ -22,10 +22,10 @@ def demo(out: Path | None = None) -> None:
     Args:
         out: Folder of the results, a new one; default: runs/DATE-demo.
     """
-    from ..lab.demo import demo as play
+    from ..studies.demo import run_demo
 
-    use_compilation_cache()
-    show(play(out or new_folder("demo"), progress()))
+    prepare_jax()
+    show(run_demo(out or new_folder("demo"), progress()))
 
 
 def run(
@@ -54,23 +54,25 @@ def run(
         of: How many there are.
         json: One JSON object on stdout instead of a table.
     """
-    from ..lab import config as configuration
-    from ..lab.profile import Profile
-    from ..lab.report import final_object, profile_table, run_table
-    from ..lab.run import run as play
+    from ..experiments.config import load_config
+    from ..experiments.profile import Profile
+    from ..experiments.run import run_experiment
+    from ..reports.terminal import final_object, profile_table, run_table
+    from ..reports.tracking import trackers
 
     watch = Profile()
     watch.started()
     first = _join(hosts, rank, of)
 
-    config = configuration.read(file, [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])])
-    use_compilation_cache()
+    config = load_config(file, [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])])
+    prepare_jax()
     if not first:
         with tempfile.TemporaryDirectory() as scratch:
-            play(config, Path(scratch) / "run", progress=progress(quiet=True))
+            run_experiment(config, Path(scratch) / "run", progress=progress(quiet=True))
         return
     folder = out or new_folder(f"{config.method.name}-{config.data.name}")
-    result = play(config, folder, progress=progress(), track=track, profile=watch)
+    listen = trackers(track)
+    result = run_experiment(config, folder, progress=progress(), listen=listen, profile=watch)
     if not profile:
         show(final_object(result) if json else run_table(result))
         return
@@ -87,11 +89,12 @@ def resume(folder: tyro.conf.Positional[Path], track: Track = (), json: bool = F
         track: Send the rows from there on to a tracker as well: tensorboard or mlflow. May be repeated.
         json: One JSON object on stdout instead of a table.
     """
-    from ..lab.report import final_object, run_table
-    from ..lab.run import resume as play
+    from ..experiments.run import resume_experiment
+    from ..reports.terminal import final_object, run_table
+    from ..reports.tracking import trackers
 
-    use_compilation_cache()
-    result = play(folder, progress=progress(), track=track)
+    prepare_jax()
+    result = resume_experiment(folder, progress=progress(), listen=trackers(track))
     show(final_object(result) if json else run_table(result))
 
 

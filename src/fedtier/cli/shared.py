@@ -42,7 +42,7 @@ def plain(parts: Any) -> str:
 
 
 def progress(quiet: bool = False) -> Any:
-    from ..lab.progress import Progress
+    from ..experiments.progress import Progress
 
     return Progress(quiet=quiet)
 
@@ -52,7 +52,8 @@ def new_folder(name: str) -> Path:
     return next(f for f in [base, *(base.with_name(f"{base.name}-{k}") for k in range(2, 1000))] if not f.exists())
 
 
-def use_compilation_cache() -> None:
-    from ..lab.cache import use_compilation_cache as use
+def prepare_jax() -> None:
+    """All cores, and compiled programs kept between commands. Imported late: `--help` needs no JAX."""
+    from ..compilation import configure_jax
 
-    use()
+    configure_jax()

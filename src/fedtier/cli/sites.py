@@ -24,7 +24,7 @@ def provision(
         renew: Parties that get a new key and certificate.
         json: One JSON object on stdout instead of words.
     """
-    from ..lab.flare import make_kits
+    from ..deploy.flare.commands import make_kits
 
     kits = make_kits(file, out, renew)
     if json:
@@ -44,10 +44,10 @@ def serve(kit: tyro.conf.Positional[Path], run: Path, out: Path | None = None, j
             configuration, as `compare --store runs/wire` finds it.
         json: One JSON object on stdout instead of a table.
     """
-    from ..lab.flare import serve as play
-    from ..lab.report import final_object, run_table
+    from ..deploy.flare.commands import serve_run
+    from ..reports.terminal import final_object, run_table
 
-    result = play(kit, run, out)
+    result = serve_run(kit, run, out)
     show(final_object(result) if json else run_table(result))
 
 
@@ -60,9 +60,9 @@ def join(kit: tyro.conf.Positional[Path], state: Path, data: Path | None = None,
         data: This site's rows: .npz, .csv, .parquet or a folder of images. They never leave this machine.
         site: site.toml, this site's own limits: max_steps, seconds, participation, radius, proximity, ...
     """
-    from ..lab.flare import join as take_part
+    from ..deploy.flare.commands import join_federation
 
-    take_part(kit, data, state, site)
+    join_federation(kit, data, state, site)
 
 
 def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
@@ -72,10 +72,10 @@ def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
         kit: The server's or the administrator's kit.
         json: One JSON object on stdout instead of a table.
     """
-    from ..lab.flare import status as ask
-    from ..lab.report import status_table
+    from ..deploy.flare.commands import federation_status
+    from ..reports.terminal import status_table
 
-    found = ask(kit)
+    found = federation_status(kit)
     show(found if json else status_table(found))
 
 
@@ -89,7 +89,7 @@ def flower(folder: tyro.conf.Positional[Path], run: Path, out: Path | None = Non
             by the configuration.
         json: One JSON object on stdout instead of words.
     """
-    from ..lab.flower.folder import write_app
+    from ..deploy.flower.folder import write_app
 
     written = write_app(folder, run, out)
     show({"app": str(written)} if json else f"written: {written}")

@@ -17,7 +17,7 @@ from .. import keys, trees
 from ..federation import Federation, Plan, build, partition
 from ..methods.method import Method
 from ..problem import Bilevel, Rows, Spec, cross_entropy, softmax, supervised
-from . import codec
+from ..storage import named_arrays
 from .compiled import compiled
 from .engine import Engine, State
 from .messages import messages
@@ -135,7 +135,7 @@ class _Bench:
 
     def messages_survive_the_codec(self) -> None:
         state = self.play()
-        _close(codec.decode(codec.encode(state), like=state), state, "state", exact=True)
+        _close(named_arrays.decode(named_arrays.encode(state), like=state), state, "state", exact=True)
 
     def engines_agree(self) -> None:
         _close(self.play(), self.play(messages(self.method)), "compiled against messages")
@@ -204,7 +204,7 @@ def _same_shapes(found: PyTree, wanted: PyTree, what: str) -> None:
 
 def _close(found: PyTree, wanted: PyTree, what: str, *, exact: bool = False) -> None:
     _same_shapes(found, wanted, what)
-    arrays, others = codec.to_arrays(found), codec.to_arrays(wanted)
+    arrays, others = named_arrays.to_arrays(found), named_arrays.to_arrays(wanted)
     for name, one in arrays.items():
         other = others[name]
         scale = float(np.max(np.abs(other), initial=0.0)) or 1.0

@@ -18,11 +18,12 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import trees
+from ..compilation import jitted, precise
 from ..errors import choice, require, whole
 from ..federation import Federation, Plan
-from ..methods.method import Method
-from .devices import as_many_as_hold, balance, dealt, everywhere, jitted, on_all, precise, rank
-from .engine import Engine, Slice, State, check_federation, check_rounds, initial_state, round_of, turn_of
+from ..methods.method import Method, turn_of
+from .devices import as_many_as_hold, balance, dealt, everywhere, on_all, rank
+from .engine import Engine, Slice, State, check_federation, check_rounds, initial_state, round_of
 
 SMALL, CHUNK = 2048, 16  # numbers a client handles, and clients in a chunk: by measurement, docs/scaling.md
 
@@ -106,7 +107,7 @@ def compiled(
         run = on_all(sharing, functools.partial(advance_seeds if seeds else advance, sharing=sharing))
         if inside:  # a program of the user's, who compiles it
             return precise(run)
-        return jitted(run, donate_argnums=0)
+        return jitted(run)
 
     def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
         check_rounds(plan, first, count)

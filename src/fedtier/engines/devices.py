@@ -1,14 +1,13 @@
 """All cores of a machine, all devices, all hosts: rows of work dealt out over them, without the user doing anything.
 
-A CPU counts as one device per core (`fedtier.cores`), each computing alone: a local step is too small to share among
-cores, a cohort is not. Every device runs the same program on the same arguments (`on_all`); where the program has rows
-of work, a device does its part and learns the rest from the others (`dealt`), in the rows' own order before anything is
-summed: results do not depend on how many devices there are.
+A CPU counts as one device per core (`compilation.use_all_cores`), each computing alone: a local step is too small to
+share among cores, a cohort is not. Every device runs the same program on the same arguments (`on_all`); where the
+program has rows of work, a device does its part and learns the rest from the others (`dealt`), in the rows' own order
+before anything is summed: results do not depend on how many devices there are.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +23,6 @@ from ..errors import FedtierError, require, whole
 
 AXIS, WHOLE = "parts", PartitionSpec()
 COPIES = 2**32
-GPU_PRODUCTS = "BF16_BF16_F32_X3"
 
 
 def join_hosts(address: str, rank: int, of: int) -> None:
@@ -53,29 +51,6 @@ def as_many_as_hold(state: PyTree) -> tuple:
         return devices
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
     return devices[: max(1, COPIES // max(1, size))]
-
-
-def jitted(function: Callable[..., PyTree], **how: Any) -> Callable[..., PyTree]:
-    """jax.jit as every engine uses it, because sums differ in the last digit otherwise: on a CPU each product stays on
-    one core. Late, where a program is first needed: it asks JAX for its devices."""
-    options = {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
-    return jax.jit(precise(function), compiler_options=options, **how)
-
-
-def precise(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
-    """`function` with products of float32 that deserve the name. A GPU rounds the factors to 3 digits (TF32) if nobody
-    objects; as three products of bfloat16 they keep 5 for little more time (docs/speed.md). What the user has said to
-    JAX (jax_default_matmul_precision) holds."""
-
-    @functools.wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> PyTree:
-        said = jax.config.values["jax_default_matmul_precision"] is not None or jax.config.values["jax_enable_x64"]
-        if said or jax.default_backend() == "cpu":
-            return function(*args, **kwargs)
-        with jax.default_matmul_precision(GPU_PRODUCTS):
-            return function(*args, **kwargs)
-
-    return traced
 
 
 def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, Key, PyTree
 from .. import keys
 from ..errors import require, whole
 from ..federation import Federation, Plan
-from ..methods.method import Method, Round, Turn
+from ..methods.method import Method, Round
 
 
 class State(NamedTuple):
@@ -56,10 +56,6 @@ def check_rounds(plan: Plan, first: int, count: int) -> None:
 def round_of(federation: Federation, number: Any, ids: Any, arrived: Any, key: Key[Array, ""]) -> Round:
     view = federation.view(federation.server)
     return Round(number, ids, arrived, federation.clients, view, keys.at(key, number, 0))
-
-
-def turn_of(number: Any, client: Any, steps: Any, key: Key[Array, ""]) -> Turn:
-    return Turn(number, client, steps, keys.at(key, number, client + 1))
 
 
 class Slice(NamedTuple):

@@ -14,13 +14,13 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import trees
+from ..compilation import jitted
 from ..errors import NOTHING, FedtierError
 from ..federation import Federation, Plan
 from ..methods.method import Method
-from .devices import jitted
+from ..protocol import Driver, Job, Ledger, Memory, Player, Rules, Site, loopback, message_shapes
+from ..protocol.shapes import Shapes
 from .engine import Engine, State, check_federation, check_rounds, initial_state
-from .wire import Driver, Job, Ledger, Memory, Player, Rules, Site, loopback, message_shapes
-from .wire.shapes import Shapes
 
 RUN = bytes(16)  # one run, one process: no other could be meant
 
@@ -53,7 +53,7 @@ def messages(method: Method, *, jit: bool = True) -> Engine:
             driver = Driver(job, ask, rules, note=_raise)
             driver.greet(sites, ledger)
             for number in range(first, first + count):
-                ledger, info = driver.play(ledger, number)
+                ledger, info = driver.play_round(ledger, number)
                 infos.append(info)
         after = state.clients
         for i, one in sites.items():

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
+from .. import keys
 from ..federation import View
 
 
@@ -39,6 +40,11 @@ class Round(NamedTuple):
     clients: int  # m, those that were not asked included
     view: View  # the server's own data
     key: Key[Array, ""]  # at(root, round, 0)
+
+
+def turn_of(number: Int[Array, ""], client: Int[Array, ""], steps: Int[Array, ""], key: Key[Array, ""]) -> Turn:
+    """The turn of `client` in round `number`; `key` is the run's root."""
+    return Turn(number, client, steps, keys.at(key, number, client + 1))
 
 
 class Method(NamedTuple):

@@ -1,0 +1,131 @@
+"""Commands that set runs side by side: compare, reproduce, search, report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from ..errors import FedtierError
+from .shared import Config, Settings, plain, prepare_jax, progress, show
+
+Format = Literal["table", "markdown", "latex", "csv"]
+
+
+def compare(
+    file: Config = None,
+    settings: Settings = (),
+    methods: tuple[str, ...] = (),
+    seeds: int | None = None,
+    baseline: str | None = None,
+    store: Path = Path("runs/cells"),
+    format: Format | None = None,
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Compare methods: each cell runs once and is found again in the store.
+
+    Args:
+        file: The comparison: [[methods]], [[settings]], [compare] and the tables all cells share.
+        settings: Change one key of every cell, for example --set data.alpha=1. May be repeated.
+        methods: Methods by name, instead of a file.
+        seeds: How many seeds each cell has, from run.seed on.
+        baseline: The method that differences are taken to; default: the file's, or the first.
+        store: Folder of the cells.
+        format: Format of the table; default: by the ending of --out (.md, .tex, .csv), else a table for people.
+        out: File that gets the table; stdout then shows it for people.
+        json: One JSON object on stdout instead of a table.
+    """
+    from ..experiments.comparison import comparison_of, load_comparison
+    from ..experiments.outcomes import run_cells
+    from ..reports import tables
+    from ..storage.files import write_whole
+
+    if (file is None) == (not methods):
+        rule = "must be given, or --methods, but not both"
+        raise FedtierError("FILE.toml", str(file) if file else None, rule, "fedtier compare --methods zo_hfl fedavg scaffold")
+    changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
+    cells = load_comparison(file, store, changed, baseline) if file else comparison_of(methods, store, changed, baseline)
+    prepare_jax()
+    outcome = run_cells(cells, progress())
+    chosen: str = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
+    text = tables.FORMATS[chosen](outcome) if chosen != "table" else plain(tables.rich_table(outcome))
+    if out is not None:
+        write_whole(out, text.encode())
+        print(f"table: {out}", file=sys.stderr)
+    if json:
+        show(tables.as_object(outcome))
+    elif out is not None or chosen == "table":
+        show(tables.rich_table(outcome))
+    else:
+        show(text.removesuffix("\n"))
+
+
+def reproduce(
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="table1|figure1|figure2|figure3")],
+    settings: Settings = (),
+    quick: bool = False,
+    only: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="WORDS")] = (),
+    store: Path = Path("runs/cells"),
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Reproduce the paper's table or one of its figures; FEDTIER_DATA names the folder of the data sets.
+
+    Args:
+        name: What to reproduce.
+        settings: Change one key of every cell, for example --set run.rounds=50. May be repeated.
+        quick: A smaller version, minutes on two cores.
+        only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
+        store: Folder of the cells; what is there is not run again.
+        out: Folder for the table in every format, or for the figure as SVG, PDF and PNG (default: figures).
+        json: One JSON object on stdout instead of tables and sentences.
+    """
+    from ..studies.paper.reproduce import Order, make_result
+
+    prepare_jax()
+    product = make_result(Order(name, quick, only, store, out, settings), progress())
+    show(product.content if json else product.parts)
+
+
+def search(file: tyro.conf.Positional[Path], settings: Settings = (), json: bool = False) -> None:
+    """Try a grid of penalties and step sizes at once, judged on validation rows; the test rows are not looked at.
+
+    Args:
+        file: A configuration with a table [search] of lists, for example penalty = [1, 10].
+        settings: Change one key, for example --set method.estimator=guided. May be repeated.
+        json: One JSON object on stdout instead of a table.
+    """
+    from ..experiments.search import load_search, run_search
+    from ..reports.terminal import search_object, search_table
+
+    config, grid = load_search(file, settings)
+    prepare_jax()
+    found = run_search(config, grid)
+    show(search_object(found) if json else search_table(found))
+
+
+def report(
+    folders: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DIR")],
+    out: Path = Path("report.html"),
+    figures: Path | None = None,
+    baseline: str | None = None,
+    json: bool = False,
+) -> None:
+    """Write one page with the curves, clients, tables and configurations of runs.
+
+    Args:
+        folders: Folders of runs, or folders with runs in them, such as runs/cells.
+        out: The page; it needs no other file and no network.
+        figures: Folder for the same figures as SVG and PDF.
+        baseline: The method that the table's differences are taken to; default: the first.
+        json: One JSON object on stdout, naming what was written.
+    """
+    from ..reports.page import write_report
+
+    if not folders:
+        raise FedtierError("DIR", None, "must be given", "fedtier report runs/cells")
+    written = write_report(folders, out, figures, baseline)
+    show(written if json else "\n".join([written["report"], *written["figures"]]))

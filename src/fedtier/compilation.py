@@ -1,0 +1,76 @@
+"""How fedtier's programs are compiled, and what a process may tell JAX before its first one.
+
+Importing fedtier changes nothing in JAX. The command line calls `configure_jax`; a program of yours may, too.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
+
+GPU_PRODUCTS = "BF16_BF16_F32_X3"
+
+
+def configure_jax() -> None:
+    """One CPU device per core, and compiled programs that are kept between processes. Call it before anything is computed."""
+    use_all_cores()
+    use_compilation_cache()
+
+
+def use_all_cores() -> None:
+    """Makes JAX see one CPU device per core, so that a cohort uses them all; results do not depend on it.
+
+    Changes nothing where the number is set already (JAX_NUM_CPU_DEVICES, jax_num_cpu_devices, XLA_FLAGS), nor in a JAX
+    that has computed something. GPUs are not concerned.
+    """
+    in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if in_flags or jax.config.values["jax_num_cpu_devices"] >= 0 or cores < 2:
+        return
+    try:
+        jax.config.update("jax_num_cpu_devices", cores)
+    except RuntimeError:  # something has been computed already: it stays as it is
+        return
+
+
+def use_compilation_cache() -> None:
+    """Keeps compiled programs on disk, so that the second start of anything is quick. FEDTIER_CACHE moves the folder, an
+    empty value turns it off."""
+    import pooch
+
+    folder = os.environ.get("FEDTIER_CACHE", str(Path(pooch.os_cache("fedtier")) / "xla"))
+    if folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+def jitted(function: Callable[..., PyTree], **how: Any) -> Callable[..., PyTree]:
+    """jax.jit as every engine uses it: on a CPU each product stays on one core, because sums differ in the last digit
+    otherwise. Call it late, where a program is first needed: it asks JAX for its devices."""
+    options = {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
+    return jax.jit(precise(function), compiler_options=options, **how)
+
+
+def precise(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """`function` with float32 products of five digits on a GPU.
+
+    A GPU rounds the factors to three digits (TF32) by default; as three products of bfloat16 they keep five for little
+    more time (docs/speed.md). A user's own jax_default_matmul_precision is respected.
+    """
+
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> PyTree:
+        said = jax.config.values["jax_default_matmul_precision"] is not None or jax.config.values["jax_enable_x64"]
+        if said or jax.default_backend() == "cpu":
+            return function(*args, **kwargs)
+        with jax.default_matmul_precision(GPU_PRODUCTS):
+            return function(*args, **kwargs)
+
+    return traced

@@ -1,0 +1,92 @@
+"""Heart disease at four hospitals (UCI; A. Janosi, W. Steinbrunn, M. Pfisterer, R. Detrano, 1988): natural clients.
+
+920 patients, 13 measurements each, of which hospitals other than Cleveland took only some. The label is 1 when
+num > 0 (any disease). What becomes of the columns:
+
+- '?' is missing, and so is a resting blood pressure or a cholesterol of 0, which no patient has (all of Switzerland's
+  cholesterol is 0);
+- numbers (age, trestbps, chol, thalach, oldpeak, ca) and yes/no answers (sex, fbs, exang): a missing value becomes the
+  median of all rows that have one, a yes/no answer the commoner one; shift and scale standardise the numbers;
+- categories (cp, restecg, slope, thal): one 0/1 column per value, all 0 when missing;
+- a 0/1 column `NAME missing` for every measurement that some row lacks.
+
+Medians, means and deviations are over all four hospitals and all rows: a simplification that a real federation would
+replace by statistics the hospitals agree to share.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import FedtierError
+from .dataset import Dataset, standardisation
+from .formats import REPLACE
+from .sources import Published, locate
+
+ROWS = {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}
+HEART = Published(
+    "heart-disease",
+    {
+        "processed.cleveland.data": "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
+        "processed.hungarian.data": "d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796",
+        "processed.switzerland.data": "834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314",
+        "processed.va.data": "e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f",
+    },
+    ("https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/",),
+)
+COLUMNS: tuple[str, ...] = (
+    "age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal", "num",
+)  # fmt: skip
+NUMBERS = ("age", "trestbps", "chol", "thalach", "oldpeak", "ca")
+ANSWERS = ("sex", "fbs", "exang")
+CATEGORIES = {"cp": (1, 2, 3, 4), "restecg": (0, 1, 2), "slope": (1, 2, 3), "thal": (3, 6, 7)}
+NEVER_ZERO = ("trestbps", "chol")
+
+
+def heart_disease(folder: str | Path | None = None) -> Dataset:
+    """920 patients of four hospitals, disease or not; see the module for what is done about missing values."""
+    paths = locate(HEART, folder)
+    parts = [_read(path, rows) for path, rows in zip(paths.values(), ROWS.values(), strict=True)]
+    table = dict(zip(COLUMNS, np.concatenate(parts).T, strict=True))
+    for name in NEVER_ZERO:
+        table[name][table[name] == 0] = np.nan
+    columns: dict[str, np.ndarray] = {}
+    for name in (*NUMBERS, *ANSWERS):
+        columns[name] = np.where(np.isnan(table[name]), np.nanmedian(table[name]), table[name])
+    shift, scale = standardisation(np.stack([columns[name] for name in NUMBERS], axis=1))
+    for name, values in CATEGORIES.items():
+        columns |= {f"{name} = {value}": table[name] == value for value in values}
+    columns |= {f"{name} missing": np.isnan(table[name]) for name in COLUMNS[:-1] if np.isnan(table[name]).any()}
+    plain = len(columns) - len(NUMBERS)
+    return Dataset(
+        "heart-disease",
+        np.stack(list(columns.values()), axis=1).astype(np.float32),
+        (table["num"] > 0).astype(np.int32),
+        ("healthy", "disease"),
+        owner=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
+        owner_names=tuple(ROWS),
+        shift=np.append(shift, np.zeros(plain, np.float32)),
+        scale=np.append(scale, np.ones(plain, np.float32)),
+        columns=tuple(columns),
+    )
+
+
+def _read(path: Path, rows: int) -> np.ndarray:
+    """[rows, 14], '?' as NaN."""
+    lines = path.read_text(encoding="ascii", errors="replace").split()
+    table = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            values = [np.nan if cell == "?" else float(cell) for cell in line.split(",")]
+        except ValueError:
+            raise FedtierError(str(path), line, f"line {number} must hold numbers or '?'", REPLACE) from None
+        known = len(values) == len(COLUMNS) and not np.isnan(values[-1])
+        if not known:
+            raise FedtierError(str(path), line, f"line {number} must hold {len(COLUMNS)} values, the last one known", REPLACE)
+        table.append(values)
+    if len(table) != rows:
+        rule = f"is {'cut short' if len(table) < rows else 'too long'}: {rows} lines expected"
+        raise FedtierError(str(path), f"{len(table)} lines", rule, REPLACE)
+    return np.array(table)

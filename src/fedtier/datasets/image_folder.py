@@ -1,0 +1,77 @@
+"""A folder of images, one sub-folder per class: FOLDER/cat/1.png, FOLDER/dog/7.jpg."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import FedtierError, require, whole
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
+GREY = ("1", "L", "LA", "I", "I;16", "F")
+
+
+def read_images(folder: Path, size: int | None = None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """(images [N, channels, height, width] uint8, labels [N] int32, names of the classes in alphabetical order).
+
+    One channel when every image is grey, else red, green, blue. Images must have one size, or are resized to
+    `size` x `size`. Only headers are read to find that out, so memory holds the images once.
+    """
+    if size is not None:
+        whole("data.image_size", size)
+    classes = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    hint = "FOLDER/CLASS/IMAGE.png; name the folder that directly holds the classes"
+    require(len(classes) >= 2, "data.file", str(folder), f"must have a sub-folder per class, but has {len(classes)}", hint)
+    files, labels = [], []
+    for k, entry in enumerate(classes):
+        images = sorted(path for path in entry.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+        require(bool(images), "data.file", str(entry), f"holds no images ({', '.join(SUFFIXES)})", hint)
+        files += images
+        labels += [k] * len(images)
+    modes, sizes = zip(*(_open(path, lambda image: (image.mode, image.size)) for path in files), strict=True)
+    mode = "L" if all(one in GREY for one in modes) else "RGB"
+    if size is None:
+        odd = next((k for k, one in enumerate(sizes) if one != sizes[0]), None)
+        require(
+            odd is None,
+            "data.file",
+            str(files[odd or 0]),
+            f"is {_times(sizes[odd or 0])} pixels, but {files[0]} is {_times(sizes[0])}: all images must have one size",
+            "set data.image_size to resize them",
+        )
+    width, height = (size, size) if size else sizes[0]
+    inputs = np.empty((len(files), 1 if mode == "L" else 3, height, width), np.uint8)
+    for k, path in enumerate(files):
+        pixels = _open(path, lambda image: _pixels(image, mode, (width, height)))
+        inputs[k] = pixels if mode == "L" else pixels.transpose(2, 0, 1)
+    return inputs, np.array(labels, np.int32), tuple(entry.name for entry in classes)
+
+
+def _pixels(image: Any, mode: str, size: tuple[int, int]) -> np.ndarray:
+    image = (_from_16_bits(image) if image.mode.startswith("I") else image).convert(mode)
+    return np.asarray(image if image.size == size else image.resize(size))
+
+
+def _from_16_bits(image: Any) -> Any:
+    """The upper 8 bits; Pillow's own conversion clips instead."""
+    from PIL import Image
+
+    return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
+
+
+def _open(path: Path, look: Any) -> Any:
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return look(image)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise FedtierError("data.file", str(path), f"is not an intact image ({error})", "copy it again or remove it") from error
+
+
+def _times(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"

@@ -1,0 +1,157 @@
+"""Runs between sites over NVIDIA FLARE: configurations and run folders on this side, certificates and bytes on FLARE's.
+
+`serve` and `join` are supervisors; the work is done in processes that they start: `serve_job` in FLARE's job at the server,
+a site's solver at the sites. What those need to know comes through their environment, from their own machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from ...compilation import configure_jax
+from ...errors import FedtierError, require
+from ...experiments.comparison import cell_name
+from ...experiments.config import read_toml
+from ...experiments.progress import Progress
+from ...experiments.run import Result
+from ...experiments.run_folder import RunFolder
+from ...experiments.stopping import Stopped
+from ...protocol import Ask
+from ...reports.terminal import byte_size
+from ...storage.files import write_whole
+from ..rows import open_server
+from ..server import serve_rounds
+from ..settings import checked, load_run_file
+from ..site import SiteTable, site_command
+from . import serve as serving
+from . import status as asking
+from .authority import Kits, check_sites, provision
+from .extra import need_flare
+from .frames import on_the_wire
+from .join import become
+from .names import PLAY
+from .supervise import tell
+from .workspace import read_kit
+
+RUN_FILE, RUN_FOLDER = "FEDTIER_RUN_FILE", "FEDTIER_RUN_FOLDER"
+FAILURE = "failure.txt"  # in the run's folder: why the run cannot go on, in words for people
+
+
+def make_kits(file: Path, folder: Path, renew: tuple[str, ...]) -> Kits:
+    """`fedtier provision`."""
+    need_flare()
+    return provision(check_sites(read_toml(file)), folder, renew)
+
+
+def serve_run(kit_folder: Path, run_file: Path, out: Path | None) -> Result:
+    """`fedtier serve`: the finished run; Stopped when a signal came first."""
+    need_flare()
+    kit, run = read_kit(kit_folder, "server"), load_run_file(run_file)
+    for site in run.wire.sites:
+        require(site in kit.sites, "wire.sites", site, "has no kit", f"the kits are for {', '.join(kit.sites)}")
+    experiment, _ = open_server(run)  # whatever is wrong with the data is said before anything starts
+    folder = (out or Path("runs/wire") / cell_name(run.config)).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FAILURE).unlink(missing_ok=True)
+    watch = _Watch(folder, run.config.run.rounds)
+    told = {PLAY: f"{__name__}:serve_job", RUN_FILE: str(run_file.resolve()), RUN_FOLDER: str(folder)}
+    rules, sites = run.wire.rules, tuple(run.wire.sites)
+    job = serving.Run(folder.name, folder, sites, rules.start, run.config.run.rounds, told, watch.finished, watch)
+    tell(f"results: {folder}")
+    if not serving.serve(kit, job, tell):
+        raise Interrupted(folder)
+    last = RunFolder(folder).rows()[-1:]
+    for row in last:
+        down, up = on_the_wire(row["bytes_down"], row["bytes_up"], experiment.plan.ids[0].size)
+        tell(f"with FLARE's frames about {byte_size(down)} went down and {byte_size(up)} up")
+    return Result(folder, run.config, last, experiment, ())  # pyright: ignore[reportArgumentType]
+
+
+class Interrupted(Stopped):
+    """SIGINT or SIGTERM came to `serve`; the driver had saved every whole round."""
+
+    def __init__(self, folder: Path) -> None:
+        Exception.__init__(self, f"stopped; every finished round is in {folder}\n  hint: the same command goes on from there")
+
+
+def serve_job(ask: Ask, stopped: Callable[[], bool]) -> None:
+    """The run that the environment names, inside FLARE's job; a refusal is left in the folder for `serve` to tell."""
+    folder = Path(os.environ[RUN_FOLDER])
+    configure_jax()
+    try:
+        serve_rounds(Path(os.environ[RUN_FILE]), folder, ask, progress=Progress(quiet=True), stopped=stopped)
+    except Stopped:
+        return
+    except FedtierError as error:
+        write_whole(folder / FAILURE, str(error).encode())
+        raise
+
+
+def join_federation(kit_folder: Path, data: Path | None, state: Path, site_file: Path | None) -> None:
+    """`fedtier join`: checks what it was given, then becomes the site's supervisor; does not return."""
+    need_flare()
+    kit = read_kit(kit_folder, "site")
+    table = read_toml(site_file) if site_file is not None else {}
+    rows = data or _named(table, site_file)
+    require(rows.exists(), "--data", str(rows), "is not there")
+    require(table.get("name", kit.party) == kit.party, "site.name", table.get("name"), f"the kit is of {kit.party}")
+    table |= {"name": kit.party, "data": str(rows.resolve())}
+    checked("site", SiteTable, table)
+    state.mkdir(parents=True, exist_ok=True)
+    merged = state.resolve() / "site.toml"
+    write_whole(merged, tomli_w.dumps(table).encode())
+    paths = [str(site_file.resolve().parent)] if site_file is not None else []  # where a solver of one's own lies
+    paths += [path for path in [os.environ.get("PYTHONPATH")] if path]
+    become(kit, state.resolve(), site_command(merged, merged.parent / "memory"), paths)
+
+
+def _named(table: dict[str, Any], site_file: Path | None) -> Path:
+    named = table.get("data")
+    if site_file is None or not isinstance(named, str):
+        raise FedtierError("--data", named, "must name this site's rows", "--data rows.csv, or data in --site")
+    return site_file.parent / named
+
+
+def federation_status(kit_folder: Path) -> dict[str, Any]:
+    """`fedtier status`."""
+    need_flare()
+    return asking.status(read_kit(kit_folder, "server", "admin"))
+
+
+class _Watch:
+    """Tells what the run's folder says, line by line; raises the failure it holds."""
+
+    def __init__(self, folder: Path, rounds: int) -> None:
+        self.folder, self.rounds = folder, rounds
+        self.read = self._size()
+        self.rows = len(RunFolder(folder).rows())
+
+    def __call__(self) -> None:
+        if (self.folder / FAILURE).exists():
+            raise FedtierError("run", str(self.folder), (self.folder / FAILURE).read_text(encoding="utf-8"))
+        path = self.folder / "run.log"
+        if path.exists():
+            with open(path, encoding="utf-8") as file:
+                file.seek(self.read)
+                for line in file:
+                    tell(line.rstrip("\n").partition(" ")[2])
+                self.read = file.tell()
+        rows = RunFolder(self.folder).rows()
+        for row in rows[self.rows :]:
+            accuracy = row["global_accuracy"]
+            shown = "-" if accuracy is None else f"{100 * accuracy:.2f} %"
+            tell(f"round {row['round']}/{self.rounds}  accuracy {shown}  {row['seconds']['run']:.0f} s")
+        self.rows = max(len(rows), self.rows)
+
+    def finished(self) -> bool:
+        """The last file that a run writes."""
+        return (self.folder / "clients.json").exists()
+
+    def _size(self) -> int:
+        path = self.folder / "run.log"
+        return path.stat().st_size if path.exists() else 0

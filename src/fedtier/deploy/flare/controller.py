@@ -1,0 +1,111 @@
+# pyright: reportMissingImports=false
+"""The server's end of the wire, inside FLARE's job: letters out, replies in, one request to each site.
+
+A request goes to each site by itself, because a broadcast would show every site the letters of the others. Rounds,
+quorum, checks and checkpoints are the driver's; this file only carries bytes. What to do with them is named by whoever
+started the server, in its environment, never by a job.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+
+from ...errors import FedtierError
+from ...protocol import Letters, letters
+from .names import LETTER, PLAY, PROGRESS, TOPIC
+
+PAUSE = 0.2  # seconds before a site that could not be reached is asked again
+
+
+class RoundController(Controller):
+    """FLARE's workflow: hands `ask` to the driver and ends with it."""
+
+    def __init__(self, sites: list[str], rounds: int) -> None:
+        super().__init__()
+        self.sites, self.rounds = sites, rounds
+        self.transport: Transport | None = None
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        fl_ctx.get_engine().register_app_command(PROGRESS, self._progress)
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        play = pkgutil.resolve_name(os.environ[PLAY])
+        with ThreadPoolExecutor(max_workers=len(self.sites), thread_name_prefix="ask") as pool:
+            self.transport = Transport(fl_ctx.get_engine(), abort_signal, pool)
+            try:
+                play(self.transport.ask, lambda: abort_signal.triggered)
+            except Aborted:
+                self.log_info(fl_ctx, "aborted; the last checkpoint stands")
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        pass
+
+    def process_result_of_unknown_task(
+        self, client: Any, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
+    ) -> None:
+        pass
+
+    def _progress(self, topic: str, data: Any, fl_ctx: FLContext) -> dict[str, Any]:
+        transport = self.transport
+        return {
+            "round": transport.round if transport else None,
+            "rounds": self.rounds,
+            "silent": sorted(transport.silent) if transport else [],
+        }
+
+
+class Aborted(Exception):
+    """FLARE ended the job; the driver's last checkpoint is where the next job starts."""
+
+
+class Transport:
+    """`ask` for the driver, over FLARE's auxiliary requests."""
+
+    def __init__(self, engine: Any, abort: Signal, pool: ThreadPoolExecutor) -> None:
+        self.engine, self.abort, self.pool = engine, abort, pool
+        self.round: int | None = None  # of the latest letter, for those who ask how far the run is
+        self.silent: set[str] = set()  # asked, and could not be reached or were late
+
+    def ask(self, letters: Letters, seconds: float) -> dict[str, bytes]:
+        """Each site's reply, where one came within `seconds`."""
+        ends = time.monotonic() + seconds
+        asked = {site: self.pool.submit(self._ask, site, letters.whole(site), ends) for site in letters.own}
+        replies = {site: future.result() for site, future in asked.items()}
+        if self.abort.triggered:
+            raise Aborted
+        self._note(letters)
+        return {site: reply for site, reply in replies.items() if reply is not None}
+
+    def _ask(self, site: str, letter: bytes, ends: float) -> bytes | None:
+        """Asks until the site answers or time is up: a site that restarts finds the same letter again."""
+        while (left := ends - time.monotonic()) > 0 and not self.abort.triggered:
+            request = Shareable()
+            request[LETTER] = letter
+            with self.engine.new_context() as fl_ctx:
+                replies = self.engine.send_aux_request([site], TOPIC, request, left, fl_ctx, optional=True)
+            reply = (replies or {}).get(site)
+            if reply is not None and reply.get_return_code() == ReturnCode.OK:
+                data = reply.get(LETTER)
+                self.silent.discard(site)
+                return data if isinstance(data, bytes) else b""
+            self.silent.add(site)
+            time.sleep(max(0.0, min(PAUSE, ends - time.monotonic())))
+        return None
+
+    def _note(self, sent: Letters) -> None:
+        for own in sent.own.values():
+            try:
+                self.round = letters.unpack(own, len(own))[0].round
+            except FedtierError:
+                return
+            return

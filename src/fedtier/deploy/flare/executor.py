@@ -1,0 +1,50 @@
+# pyright: reportMissingImports=false
+"""A site's end of the wire, inside FLARE's job: hands letters to the solver's process and its replies back.
+
+The solver is a child process, so that its death is no death of FLARE's: one dead job process would fail the job of all.
+Its command comes from whoever started the site, in the environment, never from a job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from ...protocol.process import SolverProcess
+from .names import LETTER, SOLVER, TOPIC
+
+
+class SiteExecutor(Executor):
+    """Answers the server's letters; FLARE calls from several threads, the solver takes one letter at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.solver: SolverProcess | None = None
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        if event_type == EventType.START_RUN:
+            self.solver = SolverProcess(json.loads(os.environ[SOLVER]))
+            fl_ctx.get_engine().register_aux_message_handler(TOPIC, self._answer)
+        elif event_type == EventType.END_RUN and self.solver is not None:
+            self.solver.close()
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        return make_reply(ReturnCode.TASK_UNKNOWN)
+
+    def _answer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        letter = request.get(LETTER)
+        if not isinstance(letter, bytes) or self.solver is None:
+            return make_reply(ReturnCode.BAD_REQUEST_DATA)
+        answer = self.solver.answer(letter)
+        if answer is None:
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        reply = make_reply(ReturnCode.OK)
+        reply[LETTER] = answer
+        return reply

@@ -1,0 +1,167 @@
+"""A run between sites, at the server: starts it or goes on with it, whatever it died of, and stores it as any other run.
+
+Beside the files of a simulation (see `store`) the folder has wire.json, the run's id and sites, and sites.json, how often
+each site's replies counted, failed to come, or were refused. bytes_down and bytes_up are what went over the wire.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..compilation import jitted
+from ..engines import State
+from ..engines.engine import check_federation, initial_state
+from ..errors import require
+from ..experiments.assemble import Experiment
+from ..experiments.metrics import Scores, evaluated_clients, global_scores
+from ..experiments.progress import Progress
+from ..experiments.record import Spent, finish, row, solves
+from ..experiments.run import Result
+from ..experiments.run_folder import RunFolder
+from ..experiments.stopping import Stopped
+from ..federation import Plan
+from ..protocol import Ask, Driver, Interrupted, Job, Ledger, drive, message_shapes
+from .card import Card
+from .rows import open_server, specs
+from .settings import WireRun, load_run_file
+from .site import brief_of
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+def serve_rounds(
+    run_file: Path, folder: Path, ask: Ask, *, progress: Progress, stopped: Callable[[], bool] = lambda: False
+) -> Result:
+    """The run that `run_file` describes, in `folder`, over `ask`; goes on where the folder's last checkpoint ends."""
+    run = load_run_file(run_file)
+    experiment, card = open_server(run)
+    store, run_id = _open_store(run, folder)
+    return _Server(run, experiment, card, store, run_id, ask, progress, stopped).serve()
+
+
+def _open_store(run: WireRun, folder: Path) -> tuple[RunFolder, bytes]:
+    """The folder's store and the run's id; a new one unless the folder holds this very run."""
+    wire = folder / "wire.json"
+    content: dict[str, Any] = {"sites": run.wire.sites, "config": run.config.digest()}
+    if not wire.exists():
+        RunFolder.reserve(folder)
+        RunFolder(folder).write("wire.json", json.dumps({"run": secrets.token_hex(16)} | content).encode())
+    found = json.loads(wire.read_text(encoding="utf-8"))
+    same = {key: found.get(key) for key in content} == content
+    require(same, "folder", str(folder), "holds another run, or other sites", "choose another folder")
+    if not (folder / "config.toml").exists():
+        RunFolder.create(folder, run.config)
+    return RunFolder(folder), bytes.fromhex(found["run"])
+
+
+class _Server:
+    def __init__(
+        self, run: WireRun, experiment: Experiment, card: Card, store: RunFolder, run_id: bytes, ask: Ask,
+        progress: Progress, stopped: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self.run, self.experiment, self.store, self.progress = run, experiment, store, progress
+        self.plan = Plan(*(table[0] for table in experiment.plan))
+        self.federation = jax.tree.map(lambda a: a[0], experiment.federation._replace(arrays=()))
+        self.federation = self.federation._replace(arrays=experiment.federation.arrays)
+        x = jax.tree.map(lambda a: a[0], experiment.x)
+        check_federation(experiment.method, self.federation)
+        state = initial_state(experiment.method, x, self.federation)
+        radius = run.config.method.radius
+        spec = jax.tree.map(lambda a: a[0], self.federation.spec)
+        client = jax.tree.map(lambda a: a[0], state.clients)
+        view = self.federation.view(self.federation.server)
+        shapes = message_shapes(experiment.method, state.server, client, view, spec, self.federation.clients)
+        job = Job(
+            run_id, tuple(run.wire.sites), experiment.method, self.plan, experiment.key[0], view,
+            lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, card).text(), x,
+        )  # fmt: skip
+        self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped)
+        self.first, self.ledger, self.spent, self.written = self._resumed(Ledger.first(state.server, len(run.wire.sites)))
+        self.measure = jitted(
+            lambda server, federation: global_scores(
+                experiment, experiment.method.global_model(server),
+                federation.view(federation.server), federation.view(federation.test),
+            )
+        )  # fmt: skip
+        self.scores: Scores | None = None
+        self.reached = self.first
+        self.clock = time.perf_counter()
+
+    def _resumed(self, first: Ledger) -> tuple[int, Ledger, float, int]:
+        if not (self.store.folder / CHECKPOINT).exists():
+            self.store.keep_rows(0)
+            self.store.write_arrays("plan.safetensors", self.experiment.plan)
+            return 0, first, 0.0, 0
+        ledger, words = self.store.read_arrays(CHECKPOINT, like=first)
+        self.store.keep_rows(int(words["rows"]))
+        self.store.log(f"goes on after round {words['round']}")
+        ledger = ledger._replace(server=jax.tree.map(jnp.asarray, ledger.server))
+        return int(words["round"]), ledger, float(words["seconds"]), int(words["rows"])
+
+    def serve(self) -> Result:
+        config, rounds = self.run.config, self.run.config.run.rounds
+        self.progress.start(rounds, self.first, f"{config.method.name} between {len(self.run.wire.sites)} sites", 0.0)
+        try:
+            ledger = drive(self.driver, self.ledger, self.first, rounds, save=self.save, evaluate=self.evaluate)
+        except Interrupted:
+            self.store.log("stopped")
+            raise Stopped(self.store.folder, self.reached) from None
+        finally:
+            self.progress.stop()
+        assert self.scores is not None
+        state = State(jax.tree.map(lambda a: jnp.asarray(a)[None], ledger.server), ())
+        finish(self.experiment, self.store, state, self.scores)
+        return Result(self.store.folder, config, self.store.final_rows(config), self.experiment, state)
+
+    def save(self, ledger: Ledger, number: int) -> None:
+        words = {"round": number, "rows": self.written, "seconds": self.seconds(), "config": self.run.config.digest()}
+        self.store.write_arrays(CHECKPOINT, ledger, **words)
+        self.reached = number
+
+    def evaluate(self, ledger: Ledger, number: int) -> Ledger:
+        """Asks the sites for their scores and writes a row, at the rounds where a simulation does."""
+        rounds, every = self.run.config.run.rounds, self.run.config.run.eval_every
+        if number % every and number != rounds:
+            return ledger
+        who = evaluated_clients(self.experiment).tolist()
+        ledger, told = self.driver.score(ledger, number, who, self.experiment.steps[number])
+        nothing = (np.nan, np.nan, np.nan)
+        f2, personal, shared = (np.asarray([told.get(i, nothing)[k] for i in who])[None] for k in range(3))
+        f1, loss, accuracy = (np.asarray(value)[None] for value in self.measure(ledger.server, self.federation))
+        self.scores = Scores(f1, loss, accuracy, f2, personal, shared)
+        self._write(self.scores, ledger, number)
+        return ledger
+
+    def _write(self, scores: Scores, ledger: Ledger, number: int) -> None:
+        steps = int(ledger.local_steps) * solves(self.experiment)
+        spent = Spent(int(ledger.bytes_down), int(ledger.bytes_up), steps)
+        seconds = {"compile": 0.0, "run": self.seconds()}
+        line = row(scores, 0, number, self.run.config.run.seed, spent, seconds)
+        self.store.append([line])
+        self.written += 1
+        self.store.write("sites.json", json.dumps(_table(self.run.wire.sites, ledger), indent=1).encode())
+        self.progress.update(number, [line])
+
+    def seconds(self) -> float:
+        return self.spent + time.perf_counter() - self.clock
+
+    def note(self, line: str) -> None:
+        self.store.log(line)
+        if not self.progress.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+
+def _table(names: list[str], ledger: Ledger) -> dict[str, Any]:
+    counts = ("rows", "counted", "silent", "declined", "refused", "last")
+    sites = {name: {key: int(getattr(ledger, key)[i]) for key in counts} for i, name in enumerate(names)}
+    return {"sites": sites, "bytes_aside": int(ledger.bytes_aside)}

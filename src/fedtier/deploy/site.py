@@ -1,0 +1,169 @@
+"""A site from its own file: which rows it has, what it is willing to do, who solves.
+
+python -m fedtier.deploy.site SITE.toml STATE        answers letters on standard input (see `protocol.process`)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from pydantic import Field
+
+from ..compilation import jitted
+from ..datasets.dataset import Dataset
+from ..errors import FedtierError, require
+from ..experiments import config as configuration
+from ..experiments.assemble import Algorithm, algorithm
+from ..experiments.config import Config, Share, Table
+from ..experiments.metrics import client_scores
+from ..federation import View
+from ..methods.method import Turn
+from ..problem import Rows, Spec
+from ..protocol import Limits, Memory, Player, Scores, Site, answer_letters, foreign, message_shapes
+from .card import Card, dataset_of, open_rows
+from .settings import checked
+
+
+class SiteTable(Table):
+    name: str
+    data: str  # its rows: .npz, .csv, .parquet or a folder of images; named from the site's file
+    label: str = "label"
+    image_size: int | None = Field(default=None, ge=1)
+    test_share: Share = Field(default=0.2, ge=0, lt=1)  # the last rows of the file are held back to measure the models on
+    test_rows: int | None = Field(default=None, ge=0)  # so many, instead of a share
+    radius: float | None = Field(default=None, ge=0)  # the personal model stays within this distance of x
+    proximity: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # mu, instead of the run's
+    max_steps: int | None = Field(default=None, ge=0)
+    seconds: float | None = Field(default=None, gt=0)
+    participation: Share = Field(default=1.0, ge=0, le=1)
+    share_scores: bool = True
+    solver: str | None = None  # "module:factory" of a solver in any framework
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.max_steps, self.seconds, self.participation, self.share_scores)
+
+
+class Brief(NamedTuple):
+    """What the server tells a site of a run: the problem and the method, and the form of the data."""
+
+    tables: dict[str, Any]
+    card: Card
+
+    def text(self) -> str:
+        return json.dumps({"tables": self.tables, "card": self.card.as_object()})
+
+    @classmethod
+    def parse(cls, text: str) -> Brief:
+        try:
+            content = json.loads(text)
+            return cls(dict(content["tables"]), Card.from_object(content["card"]))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FedtierError("brief", f"{len(text)} characters", f"cannot be understood: {error}") from None
+
+
+def brief_of(config: Config, card: Card) -> Brief:
+    """Neither the seed nor the schedule: a site learns what it needs for its own part."""
+    content = config.model_dump(exclude_none=True)
+    return Brief({"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}, card)
+
+
+def open_site(file: Path, state: Path) -> Site:
+    """The site that `file` describes; what it remembers is in the folder `state`."""
+    table = checked("site", SiteTable, configuration.read_toml(file))
+    data = file.parent / table.data
+    require(data.exists(), "site.data", str(data), "is not there", "give the path from the site's file, or an absolute one")
+    return Site(table.name, lambda brief, client: _player(table, file.parent, brief, client), Memory(state), table.limits)
+
+
+def site_command(file: Path, state: Path) -> list[str]:
+    """The words that start a site in a process of its own, for `SolverProcess`."""
+    return [sys.executable, "-m", "fedtier.deploy.site", str(file), str(state)]
+
+
+def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
+    brief = Brief.parse(text)
+    config = _limited(configuration.validate(brief.tables), table, client)
+    inputs, labels = open_rows(folder / table.data, table.label, brief.card, table.image_size)
+    held = min(len(labels) - 1, round(len(labels) * table.test_share) if table.test_rows is None else table.test_rows)
+    train = len(labels) - held
+    dataset = dataset_of(table.name, brief.card, inputs, labels)
+    plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train))
+    arrays = Rows(jnp.asarray(inputs), jnp.asarray(labels))
+    index = jnp.arange(len(labels), dtype=jnp.int32)
+    view, own_test = (
+        View(arrays, index, jnp.asarray(a, jnp.int32), jnp.asarray(b, jnp.int32)) for a, b in ((0, train), (train, held))
+    )
+    return _played(plan, view, own_test, train, held, _radius(config), eager=table.solver is not None)
+
+
+def _played(plan: Algorithm, view: View, held_view: View, train: int, held: int, radius: float, *, eager: bool) -> Player:
+    method = plan.method
+    x = jax.eval_shape(lambda: plan.model.init(jax.random.key(0)))  # pyright: ignore[reportOptionalMemberAccess]
+
+    def spec_of(weight: Any) -> Spec:
+        return Spec(*(jnp.asarray(a, jnp.result_type(float)) for a in (weight, radius, 1.0)))
+
+    blank = jax.eval_shape(spec_of, 1.0)
+    client = jax.eval_shape(method.client_init, x, blank)
+    shapes = message_shapes(method, jax.eval_shape(method.server_init, x), client, view, blank, 1)
+
+    def measure(state: PyTree, x: PyTree, view: View, held: View, spec: Spec, turn: Turn) -> Any:
+        return client_scores(plan, state, x, view, held, spec, turn)
+
+    # A solver of another framework is called from plain Python: it has no compiled form.
+    local, measure = (method.local, measure) if eager else (jitted(method.local), jitted(measure))
+
+    def step(state: PyTree, shared: PyTree, own: PyTree, turn: Turn, weight: float) -> tuple[PyTree, PyTree]:
+        return local(state, shared, own, view, spec_of(weight), turn)
+
+    def score(state: PyTree, x: PyTree, turn: Turn, weight: float) -> tuple[Scores, PyTree]:
+        numbers, y = measure(state, x, view, held_view, spec_of(weight), turn)
+        return Scores(*(float(value) for value in numbers)), y
+
+    def init(x: PyTree) -> PyTree:
+        return jax.tree.map(jnp.asarray, method.client_init(x, spec_of(1.0)))
+
+    return Player(x, shapes.shared, shapes.own, train, held, init, step, score)
+
+
+def _limited(config: Config, table: SiteTable, client: int) -> Config:
+    """The run's problem within this site's own limits."""
+    radius = config.method.radius
+    own = [r for r in (radius[client] if isinstance(radius, list) else radius, table.radius) if r is not None]
+    changes: dict[str, Any] = {"radius": min(own) if own else None}
+    if table.proximity is not None:
+        changes["proximity"] = table.proximity
+    return config.model_copy(update={"method": config.method.model_copy(update=changes)})
+
+
+def _radius(config: Config) -> float:
+    radius = config.method.radius
+    return float("inf") if radius is None else float(np.asarray(radius))
+
+
+def _adopted(table: SiteTable, folder: Path, config: Config, dataset: Dataset, train: int) -> Callable[..., Any]:
+    if table.solver is None:
+        return lambda problem: problem
+    name = config.method.name
+    hint = f"leave out the solver, or run {', '.join(foreign.METHODS)}"
+    require(name in foreign.METHODS, "site.solver", table.solver, f"cannot take the place of {name}'s own local steps", hint)
+    make = foreign.find(table.solver, folder)
+    settings = config.method.model_dump() | {"classes": dataset.classes, "model": config.model.name}
+    solver = make(dataset.model_inputs(slice(0, train)), dataset.labels[:train], settings)
+    return lambda problem: foreign.adopt(problem, solver)
+
+
+if __name__ == "__main__":
+    from ..compilation import configure_jax
+
+    configure_jax()
+    answer_letters(open_site(Path(sys.argv[1]), Path(sys.argv[2])).answer)

@@ -1,0 +1,221 @@
+"""From a configuration to everything an engine needs. Each seed has its own split, partition, plan, x_0 and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from .. import datasets as data_sets
+from .. import keys
+from ..datasets import Dataset
+from ..errors import FedtierError, require
+from ..federation import Federation, Plan, Window, build, growing_steps, make_plan, partition, with_seat
+from ..keys import Tag
+from ..methods import Method, lower_level, make, pretrain
+from ..methods.solvers import LowerLevel
+from ..problem import Bilevel, Model, Rows, Spec, ball, cnn, cross_entropy, mlp, scaled, softmax, supervised
+from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
+from .config import Config
+
+
+class Experiment(NamedTuple):
+    """All leaves of federation (but its arrays), plan, x and key have a leading axis: one row per seed."""
+
+    config: Config
+    dataset: Dataset
+    model: Model | None  # None where there is nothing to classify
+    problem: Bilevel
+    method: Method
+    solve: LowerLevel  # y_i(x), for the objective of the two-level problem
+    federation: Federation
+    plan: Plan
+    x: PyTree
+    key: Any
+    steps: np.ndarray  # [R + 1, m] H_{i,r} before stragglers; row R for the final personal models
+
+    @property
+    def clients(self) -> int:
+        """m, a seat for the server's data not counted."""
+        return self.steps.shape[1]
+
+
+class Algorithm(NamedTuple):
+    """The part of an experiment that is the same for all parties; fields as there."""
+
+    config: Config
+    dataset: Dataset
+    model: Model | None
+    problem: Bilevel
+    method: Method
+    solve: LowerLevel
+
+
+def load_data(config: Config) -> Dataset:
+    data = config.data
+    options: dict[str, Any] = {key: getattr(data, key) for key in data_sets.OPTIONS.get(data.name, ()) if hasattr(data, key)}
+    return data_sets.load(data.name, **options)
+
+
+def assemble(config: Config, dataset: Dataset | None = None, parties: Federation | None = None) -> Experiment:
+    """Loads the data (unless given) and draws everything that is drawn before round 0.
+
+    `parties` says who has which rows instead of a draw: on the wire the server sees its own rows alone.
+    """
+    dataset = dataset or load_data(config)
+    model, problem, arrays, method, solve = _algorithm(config, dataset)
+    clients = _clients(config, dataset) if parties is None else parties.clients
+    seeds = [config.run.seed + s for s in range(config.run.seeds)]
+    tau = np.asarray(config.run.tau, float)
+
+    def one(seed: int) -> tuple[Federation, Plan]:
+        federation = parties or _federation(config, dataset, arrays, clients, np.random.default_rng([seed, 0]))
+        plan = make_plan(
+            np.random.default_rng([seed, 1]), clients=clients, rounds=config.run.rounds,
+            participation=config.run.participation, tau=tau, stragglers=config.run.stragglers,
+            dropouts=config.run.dropouts, seat=config.method.server_seat,
+        )  # fmt: skip
+        return federation._replace(arrays=()), plan
+
+    federations, plans = zip(*(one(seed) for seed in seeds), strict=True)
+    federation = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *federations)
+    federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
+    plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
+    key = jnp.stack([keys.root(seed) for seed in seeds])
+    steps = np.broadcast_to(
+        growing_steps(tau, config.run.rounds + 1).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients)
+    )
+    x = _first_model(config, dataset, model, problem, federation, key)
+    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps)
+
+
+def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
+    """Who has which rows for this seed, as `assemble` draws it, without the rows themselves."""
+    rng = np.random.default_rng([seed, 0])
+    alone = config.model_copy(update={"method": config.method.model_copy(update={"server_seat": False})})
+    return _federation(alone, dataset, dataset.labels, _clients(config, dataset), rng)
+
+
+def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem) -> Algorithm:
+    """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own."""
+    model, problem, _, _, _ = _algorithm(config, dataset)
+    problem, given = adopt(problem), config.method.options
+    solve = lower_level(problem, **{key: given[key] for key in ("client_lr", "batch") if key in given})
+    return Algorithm(config, dataset, model, problem, make(config.method.name, problem, given), solve)
+
+
+def _clients(config: Config, dataset: Dataset) -> int:
+    return dataset.clients if config.data.partition == "natural" else config.data.clients
+
+
+def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
+    """The same experiment with other values in [method]; they may be traced, so nothing is checked."""
+    method_table = experiment.config.method.model_copy(update=options)
+    config = experiment.config.model_copy(update={"method": method_table})
+    model, problem, _, method, solve = _algorithm(config, experiment.dataset)
+    return experiment._replace(config=config, model=model, problem=problem, method=method, solve=solve)
+
+
+def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
+    model, problem, arrays = _problem(config, dataset)
+    given = config.method.options
+    solve = lower_level(problem, **{key: given[key] for key in ("client_lr", "batch") if key in given})
+    return model, problem, arrays, make(config.method.name, problem, given), solve
+
+
+def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree]:
+    method = config.method
+    limits = {"penalty": method.penalty, "proximity": method.proximity, "Y": None if method.radius is None else ball()}
+    if dataset.name == "quadratic":
+        return None, two_level_quadratic(**limits), np.asarray(dataset.model_inputs())
+    features = int(np.prod(dataset.shape))
+    makers: dict[str, Callable[[], Model]] = {
+        "softmax": lambda: softmax(features, dataset.classes),
+        "mlp": lambda: mlp(features, dataset.classes, config.model.hidden, config.model.depth),
+        "cnn": lambda: cnn(dataset.classes, _image_shape(dataset)),
+    }
+    model = scaled(makers[config.model.name](), dataset.shift, dataset.scale)
+    return model, supervised(cross_entropy(model), **limits), Rows(dataset.inputs, dataset.labels)  # pyright: ignore[reportArgumentType]
+
+
+def _image_shape(dataset: Dataset) -> tuple[int, int, int]:
+    if len(dataset.shape) != 3:
+        raise FedtierError(
+            "model.name", "cnn", f"needs images, {dataset.name} has rows of shape {dataset.shape}", "use softmax or mlp"
+        )
+    return dataset.shape
+
+
+def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator) -> Federation:
+    data = config.data
+    least = 2 if data.client_test_share else 1
+    labels = dataset.labels
+    draws = {
+        "dirichlet": lambda: partition.dirichlet(labels, clients, data.alpha, least=least),
+        "iid": lambda: partition.iid(clients, least=least),
+        "classes": lambda: partition.classes(labels, clients, data.classes_per_client, least=least),
+        "quantity": lambda: partition.quantity(clients, data.alpha, least=least),
+        "natural": lambda: partition.natural(_owner(dataset), least=least),
+    }
+    federation = build(
+        arrays, draws[data.partition](), clients=clients, rng=rng, server_share=data.server_share,
+        test_share=data.test_share, client_test_share=data.client_test_share,
+        test_rng=None if data.test_seed is None else np.random.default_rng([data.test_seed, 2]),
+    )  # fmt: skip
+    if data.validation_share:
+        federation = _validation(federation, data.validation_share)
+    for name, window in (("data.test_share", federation.test), ("data.server_share", federation.server)):
+        require(int(window.size) > 0, name, getattr(data, name[5:]), f"leaves no row of {dataset.rows}", "raise it")
+    federation = federation._replace(spec=_spec(config, dataset, federation.spec, clients))
+    return with_seat(federation) if config.method.server_seat else federation
+
+
+def _validation(federation: Federation, share: float) -> Federation:
+    """The first rows of the server's window take the place of the test rows, which then nobody sees."""
+    start, size = federation.server
+    held = jnp.round(size * share).astype(size.dtype)
+    return federation._replace(test=Window(start, held), server=Window(start + held, size - held))
+
+
+def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:
+    radius = config.method.radius
+    if radius is not None:
+        fits = np.ndim(radius) == 0 or np.shape(radius) == (clients,)
+        require(fits, "method.radius", radius, f"must be one number or one for each of the {clients} clients")
+        spec = spec._replace(radius=jnp.broadcast_to(jnp.asarray(radius, jnp.float32), (clients,)))
+    if dataset.name == "quadratic":
+        return QuadraticSpec(*spec, curvature=jnp.asarray(data_sets.curvatures(clients, dataset.shape[0])))
+    return spec
+
+
+def _owner(dataset: Dataset) -> np.ndarray:
+    if dataset.owner is None:
+        rule = f"{dataset.name} has no owner column"
+        raise FedtierError("data.partition", "natural", rule, "name it in data.owner, or use dirichlet")
+    return dataset.owner
+
+
+def _first_model(
+    config: Config, dataset: Dataset, model: Model | None, problem: Bilevel, federation: Federation, key: Any
+) -> PyTree:
+    def init(key: Any) -> PyTree:
+        if model is None:
+            return jnp.zeros(dataset.shape)
+        return model.init(keys.at(key, keys.BEFORE_ROUND_0, Tag.INIT))
+
+    x = jax.jit(jax.vmap(init))(key)
+    method = config.method
+    if not method.pretrain:
+        return x
+    batch = method.options.get("server_batch", 128)
+
+    def warm_up(args: tuple) -> PyTree:
+        x, rest, key = args
+        view = rest._replace(arrays=federation.arrays)
+        return pretrain(problem.f1, x, view.view(view.server), key, steps=method.pretrain, lr=method.pretrain_lr, batch=batch)
+
+    return jax.jit(lambda *args: jax.lax.map(warm_up, args))(x, federation._replace(arrays=()), key)

@@ -1,0 +1,163 @@
+"""What a comparison file asks for: methods x settings, each pair a cell, each cell one run of all seeds.
+
+    [data] [model] [run]           what all cells share
+    [[methods]]                    label, and the keys of [method]; may hold tables data, model, run of its own
+    [[settings]]                   label, and tables data, model, method, run; optional
+    [[tuned]]                      where = "words of labels" (see `chosen`), and keys like those of [[methods]]; optional
+    [compare]                      baseline = "label of a method", metrics = [...]
+
+A cell's configuration is the shared tables, then the setting's, then the method's, then what is tuned for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import NOTHING, FedtierError, choice, nearest, require
+from . import config as configuration
+from .config import TABLES, Config
+
+
+class Metric(NamedTuple):
+    heading: str
+    path: tuple[str, ...]
+    percent: bool = True
+
+
+METRICS = {
+    "global": Metric("global %", ("global_accuracy",)),
+    "personal": Metric("personal %", ("personal_accuracy", "mean")),
+    "worst": Metric("worst client %", ("personal_accuracy", "min")),
+    "p10": Metric("p10 %", ("personal_accuracy", "p10")),
+    "global_on_clients": Metric("global on clients %", ("global_on_clients", "mean")),
+    "loss": Metric("test loss", ("global_loss",), percent=False),
+    "f": Metric("f", ("f",), percent=False),
+}
+DEFAULT_METRICS = ("global", "personal", "worst")
+
+
+class Cell(NamedTuple):
+    method: str
+    setting: str
+    config: Config
+    folder: Path
+
+
+class Comparison(NamedTuple):
+    """What a comparison file asks for."""
+
+    cells: list[Cell]
+    baseline: str
+    metrics: tuple[str, ...]
+
+
+def load_comparison(file: Path, store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Comparison:
+    """The cells of a comparison file, each checked; `settings` (table.key=value) go on top of every cell."""
+    return make_comparison(configuration.read_toml(file), store, settings, baseline)
+
+
+def comparison_of(names: Sequence[str], store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Comparison:
+    """The cells of a comparison of methods by name, everything else by default or by `settings`."""
+    return make_comparison({"methods": [{"name": name} for name in names]}, store, settings, baseline)
+
+
+def make_comparison(
+    tables: dict[str, Any], store: Path, settings: Sequence[str] = (), baseline: str | None = None
+) -> Comparison:
+    """The cells of the tables of a comparison."""
+    known = {"data", "model", "run", "method", "methods", "settings", "tuned", "compare"}
+    for key in tables:
+        if key not in known:
+            raise FedtierError(key, NOTHING, "is no table of a comparison", nearest(key, known))
+    methods = _labelled(tables.get("methods"), "methods")
+    variants = _labelled(tables.get("settings", [{"label": ""}]), "settings")
+    shared = {key: tables[key] for key in ("data", "model", "method", "run") if key in tables}
+    options = tables.get("compare", {})
+    for key in options:
+        require(
+            key in ("baseline", "metrics"), f"compare.{key}", options[key], "is no key", nearest(key, ("baseline", "metrics"))
+        )
+    metrics = tuple(options.get("metrics", DEFAULT_METRICS))
+    for metric in metrics:
+        choice("compare.metrics", metric, METRICS)
+    base: str = baseline or options.get("baseline", next(iter(methods)))
+    choice("compare.baseline", base, methods)
+    tuned = _tuned(tables.get("tuned", []), [(method, setting) for setting in variants for method in methods])
+    cells = []
+    for setting, extra in variants.items():
+        for method, own in methods.items():
+            layers = [own, *(keys for where, keys in tuned if chosen(where, method, setting))]
+            merged = configuration.with_settings(_merge(shared, extra, *map(_tables, layers)), settings)
+            cell_config = configuration.validate(merged)
+            cells.append(Cell(method, setting, cell_config, store / cell_name(cell_config)))
+    return Comparison(cells, base, metrics)
+
+
+def cell_name(config: Config) -> str:
+    """Names a cell by what determines its numbers."""
+    return f"{config.method.name}-{config.data.name}-{config.digest()}"
+
+
+def chosen(words: str, method: str, setting: str) -> bool:
+    """Whether the cell's labels hold all of these words: whole ones, in any order and case, so that "mnist" is not
+    "fashion-mnist" and "1" neither "1000" nor "0.1"."""
+    return set(_words(words)) <= set(_words(f"{method} {setting}"))
+
+
+def only(comparison: Comparison, filters: Sequence[str]) -> Comparison:
+    """The cells that any of the filters chooses, all without one; a filter that chooses none is refused."""
+    for words in filters:
+        _check_choice("--only", words, [(cell.method, cell.setting) for cell in comparison.cells])
+    kept = [cell for cell in comparison.cells if not filters or any(chosen(w, cell.method, cell.setting) for w in filters)]
+    return comparison._replace(cells=kept)
+
+
+def _check_choice(name: str, words: Any, labels: Sequence[tuple[str, str]]) -> None:
+    require(isinstance(words, str), name, words, "must be a text: words of the labels")
+    known = dict.fromkeys(word for method, setting in labels for word in _words(f"{setting} {method}"))
+    some = any(chosen(words, *pair) for pair in labels)
+    require(some, name, words, "chooses no cell", f"whole words of its labels: {', '.join(known)}")
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[\w.-]+", text.lower())
+
+
+def _tables(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of [[methods]] as tables of a configuration: what is no table of its own belongs to [method]."""
+    inside = {key: entry[key] for key in ("data", "model", "run") if key in entry}
+    return inside | {"method": {key: value for key, value in entry.items() if key not in inside}}
+
+
+def _tuned(entries: Any, labels: Sequence[tuple[str, str]]) -> list[tuple[str, dict[str, Any]]]:
+    listed = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    require(listed, "tuned", entries, "must be a list of tables", '[[tuned]]\nwhere = "scaffold"')
+    for entry in entries:
+        _check_choice("tuned.where", entry.get("where"), labels)
+    return [(entry["where"], {key: value for key, value in entry.items() if key != "where"}) for entry in entries]
+
+
+def _labelled(entries: Any, name: str) -> dict[str, dict[str, Any]]:
+    listed = isinstance(entries, list) and entries and all(isinstance(entry, dict) for entry in entries)
+    require(bool(listed), name, NOTHING, f"a comparison needs at least one [[{name}]]", f'[[{name}]]\nlabel = "..."')
+    out: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        label = entry.get("label", entry.get("name"))
+        require(isinstance(label, str), f"{name}.label", label, "must be a text")
+        require(label not in out, f"{name}.label", label, "stands twice", "give each its own label")
+        out[label] = {key: value for key, value in entry.items() if key != "label"}
+    return out
+
+
+def _merge(*layers: dict[str, Any]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for table, content in layer.items():
+            if table not in TABLES:
+                raise FedtierError(table, content, "is no table of a configuration", nearest(table, TABLES))
+            require(isinstance(content, dict), table, content, "must be a table")
+            merged[table] = merged.get(table, {}) | content
+    return merged

@@ -1,0 +1,208 @@
+"""Configurations: four tables of words, checked whole before any work starts.
+
+    [data]  what rows there are and who has them        [method]  how it is solved, and the problem's penalty and limits
+    [model] what is trained                             [run]     how long, with whom, from which seed
+
+The options of a method are those of its factory (`fedtier methods`); they stand in [method] beside the keys below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..errors import NOTHING, FedtierError, nearest, require
+from ..methods import registry
+from ..problem import Bilevel
+
+Share = float
+
+
+class Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Data(Table):
+    name: str = "digits"
+    folder: str | None = None  # where the publishers' files are; else FEDTIER_DATA, else the download cache
+    file: str | None = None  # your own table or folder of images, with name = "file"
+    label: str = "label"  # its label column
+    owner: str | None = None  # its owner column, for partition = "natural"
+    partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = "dirichlet"
+    clients: int = Field(default=10, ge=1)
+    alpha: float = Field(default=0.1, gt=0)
+    rows: int | None = Field(default=None, ge=1)  # synthetic and quadratic: rows per client
+    features: int | None = Field(default=None, ge=1)  # synthetic and quadratic
+    classes: int | None = Field(default=None, ge=2)  # synthetic
+    spread: float | None = Field(default=None, ge=0)  # synthetic and quadratic: how far clients lie apart
+    image_size: int | None = Field(default=None, ge=1)  # a folder of images: side to resize to
+    classes_per_client: int = Field(default=2, ge=1)
+    server_share: Share = Field(default=0.3, gt=0, lt=1)
+    test_share: Share = Field(default=0.1, gt=0, lt=1)
+    test_seed: int | None = Field(default=None, ge=0)  # the same test rows for every run.seed; none = each seed draws its own
+    validation_share: Share = Field(default=0.0, ge=0, lt=1)  # > 0: judge on this share of the server's rows, not the test's
+    client_test_share: Share = Field(default=0.2, ge=0, lt=1)
+
+
+class ModelTable(Table):
+    name: Literal["softmax", "mlp", "cnn"] = "softmax"
+    hidden: int = Field(default=64, ge=1)
+    depth: int = Field(default=1, ge=1)
+
+
+class MethodTable(Table):
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the method's own options
+    name: str = "zo_hfl"
+    penalty: float = Field(default=1.0, ge=0, allow_inf_nan=False)  # lambda
+    proximity: float = Field(default=0.1, ge=0, allow_inf_nan=False)  # mu
+    radius: float | list[float] | None = None  # of the ball around x, one for all or one per client; none = no constraint
+    server_seat: bool = False  # the server's data as one more client, for the baselines
+    pretrain: int = Field(default=0, ge=0)  # steps on the server's data before round 0
+    pretrain_lr: float = Field(default=0.1, gt=0, allow_inf_nan=False)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        given = dict(self.model_extra or {})
+        if "proximity" in registry.options(self.name):
+            given["proximity"] = self.proximity
+        return given
+
+
+class RunTable(Table):
+    rounds: int = Field(default=200, ge=0)
+    participation: Share = Field(default=0.5, gt=0, le=1)  # beta
+    tau: float | list[float] = 5.0  # H = ceil(tau sqrt(r + 1)), one for all or one per client
+    stragglers: Share = Field(default=0.0, ge=0, le=1)
+    dropouts: Share = Field(default=0.0, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
+    seeds: int = Field(default=1, ge=1)
+    eval_every: int = Field(default=20, ge=1)
+    eval_clients: int = Field(default=1000, ge=1)  # personal models are solved for at most so many clients, evenly spaced
+    checkpoint_every: int = Field(default=100, ge=1)
+
+
+class Config(Table):
+    data: Data = Data()
+    model: ModelTable = ModelTable()
+    method: MethodTable = MethodTable()
+    run: RunTable = RunTable()
+
+    def toml(self) -> str:
+        """Every key with its value, defaults included; reads back as the same configuration."""
+        return tomli_w.dumps(self.model_dump(exclude_none=True))
+
+    def digest(self) -> str:
+        """Twelve letters for what determines the rows of metrics: how often a run is saved and where its data lie do not."""
+        content = self.model_dump()
+        content["run"].pop("checkpoint_every")
+        content["data"].pop("folder")
+        return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in content.items())).encode()).hexdigest()[:12]
+
+
+TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}
+
+
+def load_config(file: str | Path | None = None, settings: Iterable[str] = ()) -> Config:
+    """The configuration of a TOML file (defaults where it is silent) with `table.key=value` settings on top."""
+    tables = read_toml(Path(file)) if file is not None else {}
+    return validate(with_settings(tables, settings))
+
+
+def with_settings(tables: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """`tables` with each `table.key=value` on top."""
+    for setting in settings:
+        table, key, value = _parse_setting(setting)
+        tables.setdefault(table, {})
+        require(isinstance(tables[table], dict), table, tables[table], "must be a table", f"[{table}]")
+        tables[table][key] = value
+    return tables
+
+
+def validate(tables: dict[str, Any]) -> Config:
+    """The checked configuration; the first thing wrong with it as FedtierError."""
+    for table, content in tables.items():
+        if table not in TABLES:
+            raise FedtierError(table, NOTHING, "is no table of a configuration", nearest(table, TABLES))
+        require(isinstance(content, dict), table, content, "must be a table", f"write [{table}] and its keys below it")
+    tables = {table: _lists(dict(content)) for table, content in tables.items()}
+    name = tables.get("method", {}).get("name", "zo_hfl")
+    known_options = registry.options(name) if isinstance(name, str) else {}
+    for table, content in tables.items():
+        known = set(TABLES[table].model_fields) | (set(known_options) if table == "method" else set())
+        for key, value in content.items():
+            if key not in known:
+                rule = f"is no key of [{table}]" + (f" for {name}" if table == "method" else "")
+                raise FedtierError(f"{table}.{key}", value, rule, nearest(key, known))
+    given = tables.get("method", {})
+    tables["method"] = registry.defaults(name, given) | given if known_options else given
+    try:
+        config = Config.model_validate(tables)
+    except pydantic.ValidationError as error:
+        raise _refusal(error) from None
+    registry.make(config.method.name, _NO_PROBLEM, config.method.options)
+    _check_together(config)
+    return config
+
+
+def _check_together(config: Config) -> None:
+    data, method, run = config.data, config.method, config.run
+    for name, value in (("method.radius", method.radius), ("run.tau", run.tau)):
+        for one in value if isinstance(value, list) else [value]:
+            require(one is None or 0 <= one < float("inf"), name, value, "must be finite and at least 0")
+        if isinstance(value, list) and data.partition != "natural":  # whose number of clients only the data tell
+            require(len(value) == data.clients, name, value, f"must have one number for each of the {data.clients} clients")
+    if method.name in ("zo_hfl", "server_only", "local_only"):
+        hint = "it is for fedavg, fedprox and scaffold"
+        require(not method.server_seat, "method.server_seat", True, f"{method.name} needs no seat for the server's data", hint)
+    if data.name == "file":
+        require(data.file is not None, "data.file", None, "must name your file", 'data.file = "rows.csv"')
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FedtierError("FILE", str(file), "is not there", "give the path of a TOML file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FedtierError("FILE", str(file), f"cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        hint = "strings need quotes, tables are [data] [model] ..."
+        raise FedtierError("FILE", str(file), f"is not TOML: {error}", hint) from None
+
+
+def _parse_setting(setting: str) -> tuple[str, str, Any]:
+    path, equals, text = setting.partition("=")
+    table, dot, key = path.strip().partition(".")
+    require(bool(equals and dot and key), "--set", setting, "must read table.key=value", "for example --set data.alpha=1")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a text
+    return table, key, value
+
+
+def _lists(content: dict[str, Any]) -> dict[str, Any]:
+    """Whole numbers stand for floats inside lists too, where a strict check would refuse them."""
+
+    def number(v: Any) -> Any:
+        return float(v) if isinstance(v, int) and not isinstance(v, bool) else v
+
+    return {key: [number(v) for v in value] if isinstance(value, list) else value for key, value in content.items()}
+
+
+def _refusal(error: pydantic.ValidationError) -> FedtierError:
+    first = error.errors()[0]
+    table, key = (str(part) for part in first["loc"][:2])
+    default = TABLES[table].model_fields[key].default
+    rule = first["msg"][0].lower() + first["msg"][1:].replace("Input", "it")
+    return FedtierError(f"{table}.{key}", first["input"], rule.replace("input should", "must"), f"the default is {default!r}")
+
+
+_NO_PROBLEM = Bilevel(f1=lambda x, rows: 0.0, f2=lambda x, y, spec: 0.0, h=lambda x, y, rows, spec: 0.0)

@@ -1,0 +1,157 @@
+"""What a run is judged by, measured outside the compiled rounds.
+
+The objective f(x) = f1(x) + mean f2(x, y_i(x)) is a function of x alone, so it is comparable across methods: y_i(x) is
+solved afresh by the problem's own lower level, whatever the method. Personal accuracy is that of the method's own
+personal models, each on its client's own held-back rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from .. import keys, trees
+from ..compilation import jitted
+from ..engines.compiled import each
+from ..engines.devices import balance, dealt, everywhere, on_all
+from ..engines.engine import State
+from ..federation import Federation, View, mean_over_rows
+from ..keys import Tag
+from ..methods.method import Turn, turn_of
+from ..problem import Rows
+from ..protocol import message_shapes
+from .assemble import Algorithm, Experiment
+
+
+class Scores(NamedTuple):
+    """One evaluation of one seed. NaN where there is nothing to measure."""
+
+    f1: Any
+    global_loss: Any  # on the global test rows
+    global_accuracy: Any
+    f2: Any  # [c] of the evaluated clients
+    personal_accuracy: Any  # [c] personal model on the client's own test rows
+    global_on_client: Any  # [c] global model on the same rows
+
+
+def evaluated_clients(experiment: Experiment) -> np.ndarray:
+    """At most run.eval_clients clients, evenly spaced."""
+    count = min(experiment.clients, experiment.config.run.eval_clients)
+    return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
+
+
+def accuracy(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> Any:
+    if algorithm.model is None or x is None:
+        return jnp.nan
+    apply = algorithm.model.apply
+    return mean_over_rows(lambda rows: jnp.argmax(apply(x, rows.inputs), axis=-1) == rows.labels, view)
+
+
+def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
+    """(f1 on the server's rows, loss on the test rows, accuracy on them)."""
+
+    def loss(view: View) -> Any:
+        if x is None:
+            return jnp.nan
+        return mean_over_rows(lambda rows: jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows), view)
+
+    return loss(server), loss(test), accuracy(algorithm, x, test)
+
+
+def client_scores(
+    algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn
+) -> tuple[tuple[Any, Any, Any], PyTree]:
+    """(f2, accuracy of the personal model on the client's held-back rows, of the global one), and the personal model."""
+    y = algorithm.method.personal_model(state, x, view, spec, turn)
+    if x is None:
+        return (jnp.nan, accuracy(algorithm, y, held), jnp.nan), y
+    solves_lower_level = algorithm.method.name == "zo_hfl" and not algorithm.config.method.options.get("fine_tune")
+    fresh = y if solves_lower_level else algorithm.solve(x, x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
+    return (algorithm.problem.f2(x, fresh, spec), accuracy(algorithm, y, held), accuracy(algorithm, x, held)), y
+
+
+def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[..., Scores]:
+    """score(state, federation, key, round, steps) -> Scores of one seed, the clients shared among `devices`; state.clients
+    and steps are those of the evaluated clients alone."""
+    method, chosen = experiment.method, evaluated_clients(experiment)
+
+    def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
+        x = method.global_model(state.server)
+
+        def one_client(member: tuple) -> tuple[Any, Any, Any]:
+            client, state, train, held, spec, steps = member
+            turn = turn_of(number, client, steps, key)
+            return client_scores(experiment, state, x, federation.view(train), federation.view(held), spec, turn)[0]
+
+        members = (
+            jnp.asarray(chosen), state.clients, trees.take(federation.train, chosen),
+            trees.take(federation.held, chosen), trees.take(federation.spec, chosen), steps,
+        )  # fmt: skip
+        f2, personal, shared = dealt(lambda members: each(one_client, members), members, devices)
+        server, test = federation.view(federation.server), federation.view(federation.test)
+        return Scores(*global_scores(experiment, x, server, test), f2, personal, shared)
+
+    return score
+
+
+def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
+    """evaluate(state, round) -> Scores with a leading axis for the seeds. Devices share the seeds or else the clients."""
+    chosen, devices = evaluated_clients(experiment), jax.devices()
+    by_seed = balance(experiment.config.run.seeds, devices) >= balance(len(chosen), devices)
+    score = scorer(experiment, () if by_seed else devices)
+
+    def all_seeds(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
+        def one(member: tuple) -> Scores:
+            state, rest, key = member
+            return score(state, rest._replace(arrays=federation.arrays), key, number, steps)
+
+        members = (state, federation._replace(arrays=()), key)
+        return dealt(lambda members: each(one, members), members, devices if by_seed else ())
+
+    @jax.jit
+    def taken(state: State) -> State:
+        return State(state.server, trees.map(lambda a: a[:, chosen], state.clients))
+
+    program = jitted(on_all(devices, all_seeds))
+
+    def evaluate(state: State, number: int) -> Scores:
+        steps = jnp.asarray(experiment.steps[number][chosen])
+        given = (taken(state), experiment.federation, experiment.key, jnp.asarray(number), steps)
+        out = program(*everywhere(given, devices))
+        return jax.tree.map(np.asarray, out)
+
+    return evaluate
+
+
+def _one(row: PyTree) -> PyTree:
+    return jax.tree.map(lambda a: a[None], row) if isinstance(row, Rows) else row[None]
+
+
+def spread(values: np.ndarray) -> dict[str, float | None]:
+    """Mean, worst and 10th percentile over the clients that have a value."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return {"mean": None, "min": None, "p10": None}
+    return {"mean": float(known.mean()), "min": float(known.min()), "p10": float(np.percentile(known, 10))}
+
+
+class Traffic(NamedTuple):
+    """Bytes of one letter, its head included; 0 when a method sends nothing."""
+
+    down: int  # to one client, one round
+    up: int  # from one client, one round
+
+
+def traffic(experiment: Experiment, state: State) -> Traffic:
+    """Read from the shapes of the messages; what the wire would carry."""
+    federation = jax.tree.map(lambda a: a[0], experiment.federation._replace(arrays=()))
+    view = View(experiment.federation.arrays, federation.index, *federation.server)
+    first = jax.tree.map(lambda a: a[0], state)
+    client, spec = trees.take(first.clients, 0), trees.take(federation.spec, 0)
+    shapes = message_shapes(experiment.method, first.server, client, view, spec, federation.clients)
+    return Traffic(0, 0) if shapes.silent else Traffic(shapes.down_bytes(), shapes.up_bytes())

@@ -1,1 +1,0 @@
-"""Experiments: configuration, runs, metrics, the store and the tables."""

@@ -1,0 +1,284 @@
+"""The round driver: asks the sites, judges their replies, sums what counts. It knows no runtime, only `ask`.
+
+    ask(letters, seconds) -> the replies that came        a site that is missing in them was silent
+
+Never below the quorum: a round that gets too few replies is asked again, with the replies it has, until it has enough.
+A round is over when its ledger is saved, and only then does a letter tell a site that its reply counted; so whatever
+dies, the round is either repeated with the same answers or finished, for every site alike.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from .. import trees
+from ..errors import FedtierError, require
+from . import letters
+from .ledger import Job, Ledger, Rules
+from .letters import Ask, Head, Kind, Letters, Private, Scores
+from .rounds import close_round, open_round, turn_key
+from .validation import Reply, read_reply, read_scores, read_welcome, remembered, too_large
+
+KNOCK = 1.0  # seconds that a site which was silent has to answer a hello before it is asked again
+PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two attempts below the quorum
+
+
+class Interrupted(Exception):
+    """Told to stop; the ledger of the last whole round is saved."""
+
+
+class Driver:
+    """One run at the server. `note` gets a line for the log; `stopped` says whether to stop between two attempts."""
+
+    def __init__(
+        self, job: Job, ask: Ask, rules: Rules, *,
+        note: Callable[[str], None] = lambda line: None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        self.job, self.rules = job, rules.check(len(job.names))
+        self._ask_transport, self._note, self.stopped = ask, note, stopped
+        self._knock_at: dict[int, float] = dict.fromkeys(range(len(job.names)), 0.0)  # sites that are away
+        self._open, self._close = (partial(f, job.method, len(job.names)) for f in (open_round, close_round))
+
+    # -- before the first round
+
+    def start(self, ledger: Ledger) -> Ledger:
+        """The barrier: hello until `rules.start` sites have answered."""
+        ledger, clients = ledger.copied(), range(len(self.job.names))
+        for attempt in range(1 << 62):
+            self.greet(list(self._knock_at), ledger)
+            there = [i for i in clients if i not in self._knock_at]
+            if len(there) >= self.rules.start:
+                self._note(f"{len(there)} of {len(clients)} sites are there")
+                break
+            self._note(f"{len(there)} of {self.rules.start} sites are there, waiting for {self._names(self._knock_at)}")
+            self._rest(attempt)
+        return ledger
+
+    def greet(self, clients: Iterable[int], ledger: Ledger, seconds: float | None = None) -> None:
+        """Hello to some; those that answer are present from now on."""
+        heads = {i: Head(Kind.HELLO, self.job.run, 0, i, 0, int(ledger.last[i]), 0.0) for i in clients}
+        if not heads:
+            return
+        brief = self.job.brief.encode()
+        own = {i: letters.pack(head, brief) for i, head in heads.items()}
+        answers = self._ask(own, letters.body(self.job.x), seconds or self.rules.deadline, ledger)
+        for i, head in heads.items():
+            self._away(i)
+            if i not in answers:
+                continue
+            try:
+                rows = read_welcome(answers[i], head)
+            except FedtierError as error:
+                self._refuse(i, ledger, f"its hello: {_line(error)}")
+                continue
+            if ledger.rows[i] not in (0, rows):
+                self._note(f"{self.job.names[i]}: has {rows} rows, had {ledger.rows[i]}")
+            ledger.rows[i] = rows
+            del self._knock_at[i]
+
+    # -- a round
+
+    def play_round(self, ledger: Ledger, number: int) -> tuple[Ledger, PyTree]:
+        """Round `number`: the ledger after it, and the method's info."""
+        job, ledger = self.job, ledger.copied()
+        ids, steps, planned = (np.asarray(table[number]) for table in job.plan)
+        at = (jnp.asarray(number, jnp.int32), jnp.asarray(ids), jnp.asarray(planned))
+        shared, owns, turn_keys = self._open(ledger.server, *at, jnp.asarray(steps), job.view, job.key)
+        self._knock(ids, ledger)
+        weights = job.specs(ledger.rows).weight
+        heads, own = {}, {}
+        for seat, i in enumerate(ids.tolist()):
+            kind = Kind.ROUND if planned[seat] else Kind.LOST
+            heads[i] = Head(kind, job.run, number, i, int(steps[seat]), int(ledger.last[i]), float(weights[i]))
+            own[i] = letters.body(Private(trees.take(owns, seat), turn_keys[seat]))
+        replies = self._collect(heads, own, letters.body(shared), ledger)
+
+        arrived = np.asarray([i in replies for i in ids.tolist()])
+        blank = trees.map(lambda s: np.zeros(s.shape, s.dtype), job.up)
+        ups = trees.stack([replies[i].up if i in replies else blank for i in ids.tolist()])
+        specs = trees.take(job.specs(ledger.rows), ids)
+        at = (*at[:2], jnp.asarray(arrived))
+        server, info = self._close(ledger.server, owns, ups, specs, *at, job.view, job.key)
+        for i, reply in replies.items():
+            ledger.last[i] = number
+            ledger.counted[i] += 1
+            ledger.bytes_up[...] += reply.size
+            ledger.bytes_aside[...] -= reply.size
+        made = [replies[i].steps if i in replies else heads[i].steps * (heads[i].kind == Kind.LOST) for i in heads]
+        ledger.local_steps[...] += sum(made)
+        return ledger._replace(server=server, recent=remembered(ledger.recent, replies)), info
+
+    def _knock(self, ids: np.ndarray, ledger: Ledger) -> None:
+        """Sites of this cohort that were silent are asked again once they answer a hello; not too often, for it costs time."""
+        now = time.monotonic()
+        self.greet([i for i in ids.tolist() if self._knock_at.get(i, now + 1) <= now], ledger, min(KNOCK, self.rules.deadline))
+
+    def _collect(self, heads: dict[int, Head], own: dict[int, bytes], shared: bytes, ledger: Ledger) -> dict[int, Reply]:
+        """Replies by client, at least a quorum; counts who was silent, declined or refused."""
+        expected = {i for i, head in heads.items() if head.kind == Kind.ROUND}
+        good: dict[int, Reply] = {}
+        declined: set[int] = set()
+        faulty: set[int] = set()
+        asked = [i for i in heads if i not in self._knock_at]
+        for attempt in range(1 << 62):
+            faulty |= self._attempt(asked, heads, own, shared, ledger, good, declined)
+            need = math.ceil(self.rules.quorum * len(expected - declined))
+            if len(good) >= need:
+                break
+            number = next(iter(heads.values())).round
+            self._note(f"round {number}: {len(good)} of {need} replies, asking again: {self._names(expected - good.keys())}")
+            self._rest(attempt)
+            missing = expected - good.keys() - declined
+            self.greet([i for i in missing if i in self._knock_at], ledger)
+            asked = [i for i in sorted(missing) if i not in self._knock_at]
+        for i in expected - good.keys() - declined - faulty:
+            ledger.silent[i] += 1
+        for i in declined & expected:
+            ledger.declined[i] += 1
+        return good
+
+    def _attempt(
+        self, asked: list[int], heads: dict[int, Head], own: dict[int, bytes], shared: bytes, ledger: Ledger,
+        good: dict[int, Reply], declined: set[int],
+    ) -> set[int]:  # fmt: skip
+        """Asks once (a site that has lost the thread, twice); fills `good` and `declined`; those that sent nonsense."""
+        fresh: dict[int, Reply] = {}
+        faulty: set[int] = set()
+        for _ in range(2):
+            packed = {i: letters.pack(heads[i], own[i]) for i in asked}
+            ledger.bytes_down[...] += sum(len(letter) + len(shared) for letter in packed.values())
+            answers = self._ask(packed, shared, self.rules.deadline, ledger, aside=False)
+            again: list[int] = []
+            for i in asked:
+                if i not in answers:
+                    self._away(i)
+                    self._note(f"{self.job.names[i]}: silent in round {heads[i].round}")
+                    continue
+                try:
+                    answer = read_reply(answers[i], heads[i], self.job.up)
+                except FedtierError as error:
+                    faulty.add(i)
+                    self._refuse(i, ledger, f"round {heads[i].round}: {_line(error)}")
+                    continue
+                if isinstance(answer, Reply):
+                    fresh[i] = answer
+                elif answer.kind == Kind.DECLINED:
+                    declined.add(i)
+                else:
+                    again += self._reminded(i, answer, heads, ledger)
+            asked = again
+            if not asked:
+                break
+        for i, limit in too_large(good | fresh, ledger.recent, self.rules.magnitude).items():
+            if i in fresh:
+                faulty.add(i)
+                length = fresh.pop(i).norm
+                self._refuse(i, ledger, f"round {heads[i].round}: reply of length {length:.4g}, must be below {limit:.4g}")
+        good.update(fresh)
+        return faulty
+
+    def _reminded(self, i: int, answer: Head, heads: dict[int, Head], ledger: Ledger) -> list[int]:
+        """A site that does not know the run gets a hello; one whose memory ends earlier goes on from there."""
+        if answer.kind == Kind.UNKNOWN:
+            self.greet([i], ledger)
+            return [] if i in self._knock_at else [i]
+        if not answer.last < heads[i].last:
+            self._refuse(i, ledger, f"round {heads[i].round}: remembers round {answer.last}, which never counted")
+            return []
+        self._note(f"{self.job.names[i]}: has lost its memory of rounds after {answer.last}; goes on from there")
+        ledger.last[i] = answer.last
+        heads[i] = heads[i]._replace(last=answer.last)
+        return [i]
+
+    # -- after a round
+
+    def score(self, ledger: Ledger, number: int, who: Iterable[int], steps: Any) -> tuple[Ledger, dict[int, Scores]]:
+        """What the sites tell of the models after `number` rounds; `steps` [m] for the personal solves."""
+        job, ledger = self.job, ledger.copied()
+        x = job.method.global_model(ledger.server)
+        weights = job.specs(ledger.rows).weight
+        heads, own = {}, {}
+        for i in [i for i in who if i not in self._knock_at]:
+            key = turn_key(jnp.asarray(number, jnp.int32), jnp.asarray(i, jnp.int32), job.key)
+            heads[i] = Head(Kind.SCORE, job.run, number, i, int(steps[i]), int(ledger.last[i]), float(weights[i]))
+            own[i] = letters.pack(heads[i], letters.body(Private((), key)))
+        answers = self._ask(own, letters.body(() if x is None else x), self.rules.deadline, ledger)
+        found: dict[int, Scores] = {}
+        for i, head in heads.items():
+            if i not in answers:
+                self._away(i)
+                continue
+            try:
+                scores = read_scores(answers[i], head)
+            except FedtierError as error:
+                self._refuse(i, ledger, f"scores after round {number}: {_line(error)}")
+                continue
+            if scores is not None:
+                found[i] = scores
+        return ledger, found
+
+    # -- small things
+
+    def _ask(
+        self, own: dict[int, bytes], shared: bytes, seconds: float, ledger: Ledger, *, aside: bool = True
+    ) -> Mapping[int, bytes]:
+        """The replies by client. Bytes that do not belong to a round's count are set aside."""
+        if not own:
+            return {}
+        names = self.job.names
+        answers = self._ask_transport(Letters(shared, {names[i]: letter for i, letter in own.items()}), seconds)
+        came = {i: answers[names[i]] for i in own if names[i] in answers}
+        ledger.bytes_aside[...] += sum(map(len, came.values()))
+        if aside:
+            ledger.bytes_aside[...] += sum(len(letter) + len(shared) for letter in own.values())
+        return came
+
+    def _away(self, i: int) -> None:
+        """Not asked again before it has answered a hello, and not greeted again at once."""
+        self._knock_at[i] = time.monotonic() + self.rules.deadline
+
+    def _refuse(self, i: int, ledger: Ledger, words: str) -> None:
+        ledger.refused[i] += 1
+        self._note(f"{self.job.names[i]}: refused: {words}")
+
+    def _names(self, clients: Iterable[int]) -> str:
+        return ", ".join(self.job.names[i] for i in sorted(clients))
+
+    def _rest(self, attempt: int) -> None:
+        end = time.monotonic() + PAUSES[min(attempt, len(PAUSES) - 1)]
+        while not self.stopped() and time.monotonic() < end:
+            time.sleep(0.05)
+        if self.stopped():
+            raise Interrupted
+
+
+def drive(
+    driver: Driver, ledger: Ledger, first: int, rounds: int, *,
+    save: Callable[[Ledger, int], None],
+    evaluate: Callable[[Ledger, int], Ledger] = lambda ledger, number: ledger,
+) -> Ledger:  # fmt: skip
+    """Rounds `first` .. `rounds` - 1. `save` puts the ledger on disk and must have done so when it returns; `evaluate` is
+    called before the first and after every round."""
+    ledger = driver.start(ledger)
+    for number in range(first, rounds):
+        ledger = evaluate(ledger, number)
+        ledger, _ = driver.play_round(ledger, number)
+        whole = bool(trees.all_finite(ledger.server))
+        require(whole, "run", f"round {number}", "diverged: the state is no longer finite", "lower the step sizes")
+        save(ledger, number + 1)
+        if driver.stopped():
+            raise Interrupted
+    return evaluate(ledger, rounds)
+
+
+def _line(error: FedtierError) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,48 @@
+"""The shapes of a method's messages, which letters are checked against and their bytes predicted from."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from .. import keys
+from ..federation import View
+from ..methods.method import Method, Round, turn_of
+from . import letters
+
+
+class Shapes(NamedTuple):
+    shared: PyTree
+    own: PyTree
+    key: Any  # of a turn
+    up: PyTree
+
+    def down_bytes(self) -> int:
+        """Of one letter to one site."""
+        return letters.HEAD.size + letters.body_size(letters.Private(self.own, self.key)) + letters.body_size(self.shared)
+
+    def up_bytes(self) -> int:
+        """Of one reply."""
+        return letters.HEAD.size + letters.body_size(self.up)
+
+    @property
+    def silent(self) -> bool:
+        """Does the method send nothing at all?"""
+        return not jax.tree.leaves((self.shared, self.up))
+
+
+def message_shapes(method: Method, server: PyTree, client: PyTree, view: View, spec: Any, clients: int) -> Shapes:
+    """From states, one party's view and one client's spec, or their shapes; nothing is computed."""
+
+    def messages(server: PyTree, client: PyTree, view: View, spec: Any, key: Any) -> Shapes:
+        zero = jnp.asarray(0, jnp.int32)
+        round = Round(zero, jnp.zeros((1,), jnp.int32), jnp.ones((1,), bool), clients, view, keys.at(key, zero, 0))
+        turn = turn_of(zero, zero, zero, key)
+        shared, own = method.broadcast(server, round), method.address(server, turn)
+        _, up = method.local(client, shared, own, view, spec, turn)
+        return Shapes(shared, own, turn.key, up)
+
+    return jax.eval_shape(messages, server, client, view, spec, keys.root(0))

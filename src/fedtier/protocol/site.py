@@ -1,0 +1,255 @@
+"""A site: answers letters, one at a time, and remembers before it answers.
+
+`Site.answer` is all that a runtime calls. It never raises: what is wrong with a letter, or goes wrong here, is the answer.
+What a site does in a round is a `Player`, made from the server's brief at the site itself; what it is willing to do are
+its `Limits`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from .. import trees
+from ..errors import FedtierError, require
+from ..methods.method import Turn
+from . import letters
+from .letters import HEAD, MOST_WORDS, SLACK, Head, Kind, Private, Scores, Welcome
+from .limits import NO_LIMITS, Limits, Pace
+from .memory import BEFORE, Memo, Memory, Pending
+
+MOST_FIRST = 1 << 30  # bytes of a hello
+TRIAL_STEPS = 16  # made once at the start, to learn how long a step takes
+
+
+class Player(NamedTuple):
+    """One run as a site plays it. The shapes are what letters are checked against."""
+
+    x: PyTree  # shapes of the model
+    shared: PyTree  # shapes of the method's shared message
+    own: PyTree
+    rows: int
+    held: int
+    init: Callable[[PyTree], PyTree]  # (x_0) -> the client's first state
+    play: Callable[..., tuple[PyTree, PyTree]]  # (state, shared, own, turn, weight) -> (state, up)
+    score: Callable[..., tuple[Scores, PyTree]] | None = None  # (state, x, turn, weight) -> (scores, the personal model)
+
+
+Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
+
+
+class Site:
+    """One site over many letters; `memory` without a folder forgets everything with the process."""
+
+    def __init__(self, name: str, prepare: Prepare, memory: Memory, limits: Limits = NO_LIMITS) -> None:
+        self.name, self.limits = name, limits.check()
+        self._prepare, self._memory = prepare, memory
+        self._lock = threading.Lock()
+        self._run: bytes = b""
+        self._client = -1
+        self._player: Player | None = None
+        self._memo: Memo | None = None
+        self._pace = Pace()
+
+    def answer(self, letter: bytes) -> bytes:
+        """The reply to any letter: also to garbage. Runtimes may call it from several threads."""
+        try:
+            return self.respond(letter)
+        except Exception as error:  # also a method's or a user's solver's: the server must hear of it
+            said = str(error).splitlines()[0] if isinstance(error, FedtierError) else f"{type(error).__name__}: {error}"
+            return letters.words(_refusal(letter), f"{self.name}: {said}")
+
+    def close(self) -> None:
+        """No more letters: another process may take over what this one remembers."""
+        self._memory.close()
+
+    def respond(self, letter: bytes) -> bytes:
+        """`answer` where a fault should stop the program: in one process, under a debugger."""
+        with self._lock:
+            head, own, shared = letters.unpack(letter, self._limit(letter))
+            try:
+                return self._answer(head, own, shared)
+            except _Instead as other:
+                return letters.pack(head._replace(kind=other.kind, last=other.last, weight=0.0))
+
+    def _limit(self, letter: bytes) -> int:
+        """Bytes of the longest letter of this kind that makes sense now."""
+        if self._player is None or letter[4:5] == bytes([Kind.HELLO]):
+            return MOST_FIRST  # a hello brings x_0, whose size only its brief tells
+        return HEAD.size + MOST_WORDS + SLACK + 2 * letters.body_size(self._player.x) + letters.body_size(self._player.shared)
+
+    def _answer(self, head: Head, own: bytes, shared: bytes) -> bytes:
+        if head.kind == Kind.HELLO:
+            return self._hello(head, own, shared)
+        require(head.kind in (Kind.ROUND, Kind.LOST, Kind.SCORE), "letter", head.kind, "is not for a site")
+        player = self._recall(head)
+        require(head.client == self._client, "client", head.client, f"must be {self._client}, as in the hello")
+        if head.kind == Kind.SCORE:
+            return self._score(head, own, shared, player)
+        if head.kind == Kind.LOST or self._declines(head):
+            return letters.pack(head._replace(kind=Kind.DECLINED))
+        return self._round(head, own, shared, player)
+
+    def _hello(self, head: Head, own: bytes, shared: bytes) -> bytes:
+        require(len(own) <= MOST_WORDS, "brief", f"{len(own)} bytes", f"must not be longer than {MOST_WORDS} bytes")
+        if self._run != head.run or self._player is None:
+            text = own.decode()
+            player = self._prepare(text, head.client)
+            x = _arrays(letters.unbody(shared, player.x, "x"))
+            memo = self._memory.load(head.run, _shapes(player.init, x)) or Memo(BEFORE, player.init(x), None)
+            self._warm(player, memo.kept)
+            self._memory.save_brief(head.run, head.client, text)
+            self._memory.save(head.run, memo)
+            self._run, self._client, self._player, self._memo = head.run, head.client, player, memo
+        counts = Welcome(np.int32(self._player.rows), np.int32(self._player.held))
+        return letters.pack(head._replace(kind=Kind.WELCOME, last=self._known().round), letters.body(counts))
+
+    def _recall(self, head: Head) -> Player:
+        """The run of this letter: in memory, or from disk after a restart."""
+        if self._run == head.run and self._player is not None:
+            return self._player
+        brief = self._memory.load_brief(head.run)
+        if brief is None:
+            raise _Instead(Kind.UNKNOWN)
+        player = self._prepare(brief[1], brief[0])
+        memo = self._memory.load(head.run, _shapes(player.init, player.x))
+        if memo is None:
+            raise _Instead(Kind.UNKNOWN)
+        if self.limits.seconds is not None:
+            self._warm(player, memo.kept)
+        self._run, self._client, self._player, self._memo = head.run, brief[0], player, memo
+        return player
+
+    def _declines(self, head: Head) -> bool:
+        """Drawn from the run and the round, so that a repeated letter gets the same answer."""
+        if self.limits.participation >= 1:
+            return False
+        draw = np.random.default_rng([*head.run, *self.name.encode(), head.round & 0xFFFFFFFF]).random()
+        return bool(draw >= self.limits.participation)
+
+    def _round(self, head: Head, own: bytes, shared: bytes, player: Player) -> bytes:
+        memo = self._settled(head)
+        if memo.pending is not None:
+            return memo.pending.reply  # asked again: the answer is the same, and the state has moved once
+        private = letters.unbody(own, Private(player.own, _KEY), "own")
+        message = _arrays(letters.unbody(shared, player.shared, "shared"))
+        letters.finite(message, "shared")
+        require(head.steps >= 0, "steps", head.steps, "must be at least 0")
+        steps = self._allowed(head.steps)
+        began = time.perf_counter()
+        turn = _turn(head, steps, private.key)
+        state, up = player.play(_arrays(memo.kept), message, _arrays(private.own), turn, head.weight)
+        jax.block_until_ready(up)
+        if steps:
+            self._pace.learn(steps, time.perf_counter() - began)
+        letters.finite(up, "the reply")
+        reply = letters.pack(head._replace(kind=Kind.REPLY, steps=steps, weight=0.0), letters.body(up))
+        memo = memo._replace(pending=Pending(head.round, state, reply))
+        self._memory.save(head.run, memo)
+        self._memo = memo
+        return reply
+
+    def _score(self, head: Head, own: bytes, shared: bytes, player: Player) -> bytes:
+        if player.score is None:
+            raise FedtierError("letter", head.kind, "this site measures nothing")
+        memo = self._settled(head)
+        private = letters.unbody(own, Private((), _KEY), "own")
+        x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
+        scores, y = player.score(_arrays(memo.kept), x, _turn(head, head.steps, private.key), head.weight)
+        self._memory.keep_models(head.run, head.round, {"global": () if x is None else x, "personal": y})
+        if memo is not self._memo:
+            self._memory.save(head.run, memo)
+            self._memo = memo
+        if not self.limits.share_scores:
+            return letters.pack(head._replace(kind=Kind.DECLINED))
+        numbers = Scores(*(np.float32(value) for value in scores))
+        return letters.pack(head._replace(kind=Kind.SCORES), letters.body(numbers))
+
+    def settled(self, last: int) -> PyTree:
+        """The state after round `last`, the latest that counted: what `pending` comes to at the end of a run."""
+        memo = self._known()
+        pending = memo.pending
+        return pending.state if pending is not None and pending.round == last else memo.kept
+
+    def _known(self) -> Memo:
+        assert self._memo is not None
+        return self._memo
+
+    def _settled(self, head: Head) -> Memo:
+        """The memo once the letter has said what counted: pending becomes kept, or is forgotten.
+
+        A letter may repeat the pending round. Letters from the past change nothing and are refused.
+        """
+        memo = self._known()
+        pending, now = memo.pending, head.round
+        require(head.last < now, "last", head.last, f"must be before the letter's own round {now}")
+        newest = pending.round if pending is not None else memo.round
+        if now < newest or (now == newest and pending is None):
+            raise FedtierError("round", now, f"is past: this site has answered round {newest}", "the letter came late")
+        if pending is not None and pending.round == head.last:
+            return Memo(pending.round, pending.state, None)
+        if head.last > memo.round:
+            raise _Instead(Kind.FORGOT, memo.round)
+        rule = f"is past: this site knows that round {memo.round} counted"
+        require(head.last == memo.round, "last", head.last, rule, "was the server set back to an older copy?")
+        return memo if pending is None or pending.round == now else memo._replace(pending=None)
+
+    def _allowed(self, steps: int) -> int:
+        if self.limits.max_steps is not None:
+            steps = min(steps, self.limits.max_steps)
+        return steps if self.limits.seconds is None else self._pace.fit(self.limits.seconds, steps)
+
+    def _warm(self, player: Player, state: PyTree) -> None:
+        """Compiles before the first round, and times a few steps where time is limited. Changes nothing."""
+        shared, own = _blank(player.shared), _blank(player.own)
+        head = Head(Kind.ROUND, bytes(16), 0, 0, 0, BEFORE, 1.0)
+        for steps in (0, 0, TRIAL_STEPS) if self.limits.seconds is not None else (0,):
+            began = time.perf_counter()
+            jax.block_until_ready(player.play(_arrays(state), shared, own, _turn(head, steps, _KEY), 1.0))
+            self._pace.learn(steps, time.perf_counter() - began)
+
+
+class _Instead(Exception):
+    """Another answer than the one asked for."""
+
+    def __init__(self, kind: Kind, last: int = BEFORE) -> None:
+        self.kind, self.last = kind, last
+
+
+_KEY = jax.random.key(0, impl="threefry2x32")
+
+
+def _refusal(letter: bytes) -> Head:
+    """The head of a refusal: that of the letter as far as it has one, so that the server knows what is refused."""
+    try:
+        return letters.unpack(letter, len(letter))[0]._replace(kind=Kind.REFUSED, weight=0.0)
+    except FedtierError:
+        return Head(Kind.REFUSED, bytes(letters.RUN_BYTES), 0, 0, 0, BEFORE, 0.0)
+
+
+def _turn(head: Head, steps: int, key: Any) -> Turn:
+    number, client, steps_ = (jnp.asarray(value, jnp.int32) for value in (head.round, head.client, steps))
+    return Turn(number, client, steps_, key)
+
+
+def _arrays(tree: PyTree) -> PyTree:
+    return trees.map(jnp.asarray, tree)
+
+
+def _shapes(init: Callable[[PyTree], PyTree], x: PyTree) -> PyTree:
+    return jax.eval_shape(init, x)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _blank(shapes: PyTree) -> PyTree:
+    return trees.map(lambda s: _KEY if _is_key(s) else jnp.zeros(s.shape, s.dtype), shapes)

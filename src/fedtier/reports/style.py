@@ -1,0 +1,79 @@
+"""What page and figures share: one colour, dash and marker per method, words and units of the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .load_runs import TITLES, Curve, position
+
+# Okabe and Ito's palette, which colour-blind readers tell apart, without its yellow (too pale on white), then two of Tol's.
+PALETTE = ("#0072B2", "#D55E00", "#E69F00", "#009E73", "#4D4D4D", "#CC79A7", "#56B4E9", "#882255", "#999933")
+DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+class Look(NamedTuple):
+    colour: str
+    dash: str
+    number: int  # for markers
+
+
+class Measure(NamedTuple):
+    key: str
+    title: str
+    axis: str
+    path: tuple[str, ...]
+    scale: float
+
+
+class Across(NamedTuple):
+    key: str
+    words: str  # "against ..."
+    axis: str
+
+
+MEASURES = (
+    Measure("loss", "Test loss", "mean over test rows", ("global_loss",), 1.0),
+    Measure("global", "Global accuracy", "accuracy (%)", ("global_accuracy",), 100.0),
+    Measure("personal", "Personal accuracy", "mean accuracy (%)", ("personal_accuracy", "mean"), 100.0),
+)
+ACROSS = (
+    Across("round", "rounds", "rounds"),
+    Across("bytes", "bytes", "sent, up and down ({unit})"),
+    Across("local_steps", "local steps", "local steps, all clients{unit}"),
+)
+
+
+def looks(curves: Sequence[Curve]) -> dict[str, Look]:
+    """One look per method's label, the same everywhere: a known method has its own colour, variants take free ones."""
+    known = {name: place for place, name in enumerate(TITLES)}
+    labels = {curve.method: curve.name for curve in curves}
+    first: dict[str, str] = {}
+    for label, name in labels.items():
+        first.setdefault(name, label)
+    places = {label: known[name] for name, label in first.items() if name in known}
+    free = [place for place in [*range(len(known), len(PALETTE)), *range(len(known))] if place not in places.values()]
+    others = [label for label in labels if label not in places]
+    turns = {label: 0 for label in places}
+    for k, label in enumerate(others):
+        turn, place = (0, free[k]) if k < len(free) else divmod(k - len(free) + len(PALETTE), len(PALETTE))
+        places[label], turns[label] = place, turn
+    return {label: Look(PALETTE[places[label]], DASHES[turns[label] % len(DASHES)], places[label]) for label in labels}
+
+
+class Unit(NamedTuple):
+    divide: float
+    axis: str
+    log: bool
+
+
+def unit(curves: Sequence[Curve], across: Across) -> Unit:
+    """A unit that keeps the ticks short, and a logarithmic axis where methods end more than twenty-fold apart."""
+    ends = [max(position(row, across.key) for row in curve.rows) for curve in curves]
+    most, some = max(ends), [end for end in ends if end > 0]
+    log = bool(some) and across.key != "round" and most > 20 * min(some)
+    if across.key == "bytes":
+        power = 0 if log else next((p for p in (3, 2, 1) if most >= 1000.0**p), 0)
+        return Unit(1000.0**power, across.axis.format(unit=("bytes", "kB", "MB", "GB")[power]), log)
+    thousands = across.key == "local_steps" and most >= 20_000 and not log
+    return Unit(1000.0 if thousands else 1.0, across.axis.format(unit=" (thousands)" if thousands else ""), log)

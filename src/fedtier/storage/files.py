@@ -1,0 +1,81 @@
+"""Files that are written whole or not at all, and refusals of the system in words that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from ..errors import NOTHING, FedtierError
+
+
+def write_whole(target: Path, data: bytes) -> None:
+    """The whole file or the old one: temporary file, fsync, rename, fsync of the folder."""
+    partial = target.with_name(f".{target.name}.part")
+    with told(target):
+        try:
+            with open(partial, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+            descriptor = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            with suppress(OSError):  # it may never have been there
+                partial.unlink()
+            raise
+
+
+def make_folder(folder: Path) -> None:
+    with told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """What the system refuses, as a FedtierError with a hint."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+        hint = "what was written before is whole; free space, then `fedtier resume`" if full else "choose another folder"
+        raise FedtierError(str(path), NOTHING, f"cannot be written: {error.strerror}", hint) from None
+
+
+class Lock:
+    """A lock file that one process holds at a time; the system frees it when that process ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[str] | None = None
+
+    def take(self, *, wait: bool = False) -> str | None:
+        """Takes the lock, waiting for it if asked to. None when it is held now, else the number of the process that has it."""
+        import fcntl
+
+        with told(self.path):
+            file = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115  held until `free`
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "?"
+            file.close()
+            return holder
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        self._file = file
+        return None
+
+    def free(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,176 @@
+"""One published result from its TOML: the cells that are missing are run, the others found in the store.
+
+    [quick]      only = [...], set = [...]: what --quick changes
+    [paper]      the published numbers and the claims about them (table1)
+    [figure]     what a figure shows; table = "table1": of the cells of that table
+
+Everything else is a comparison, as in `experiments.comparison`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from ...errors import choice, require
+from ...experiments import comparison, label_counts, outcomes
+from ...experiments import config as configuration
+from ...experiments.progress import Progress
+from ...reports import layout, load_runs, plots
+from ...reports.load_runs import Curve
+from ...reports.terminal import Part, label_counts_table
+from ...storage.files import make_folder, write_whole
+from . import figures, implicit, table
+from .orderings import orderings, published, summary
+
+
+class Order(NamedTuple):
+    """What the command line asks for."""
+
+    name: str
+    quick: bool = False
+    only: tuple[str, ...] = ()
+    store: Path = Path("runs/cells")
+    out: Path | None = None
+    settings: tuple[str, ...] = ()
+
+
+class Product(NamedTuple):
+    parts: list[Part]  # for people
+    content: dict[str, Any]  # for machines
+
+
+def make_result(order: Order, progress: Progress) -> Product:
+    """Runs what is missing and shows the result; a table is written into `out` in every format, if given, a figure into
+    `out` or figures/ as SVG, PDF and PNG."""
+    choice("NAME", order.name, MAKERS)
+    if order.out is None and order.name.startswith("figure"):
+        order = order._replace(out=Path("figures"))
+    if order.out is not None:
+        make_folder(order.out)
+    return MAKERS[order.name](order, load_tables(order.name), progress)
+
+
+def load_tables(name: str) -> dict[str, Any]:
+    """The tables of a file of this folder; a figure of a table's cells has those of the table too."""
+    with resources.as_file(resources.files("fedtier.studies.paper") / f"{name}.toml") as file:
+        tables = configuration.read_toml(file)
+    base = tables.get("figure", {}).get("table")
+    return load_tables(base) | tables if base else tables
+
+
+def table1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
+    wanted, about = _comparison(order, tables), tables["paper"]
+    paper = published(about, [m["label"] for m in tables["methods"]], [s["label"] for s in tables["settings"]])
+    outcome = outcomes.run_cells(wanted, progress)
+    found = orderings(outcome, paper)
+    how, grids = _how(order, outcome), table.grids(outcome, paper)
+    sentences = [ordering.sentence() for ordering in found]
+    content = table.as_object(outcome, paper, found) | {"how": how}
+    if order.out is not None:
+        claims = "\n".join(f"- {sentence}" for sentence in sentences)
+        note = f"{table.NOTE}. {how}"
+        files = {
+            "md": "\n\n".join([*map(layout.markdown, grids), note, *summary(found), claims]) + "\n",
+            "tex": f"% {note.replace('±', '+-')}\n" + "\n\n".join(map(layout.latex, grids)) + "\n",
+            "csv": table.comma_separated(outcome, paper),
+            "json": json.dumps(content, indent=1) + "\n",
+        }
+        for ending, text in files.items():
+            write_whole(order.out / f"{order.name}.{ending}", text.encode())
+    return Product([*map(layout.rich_table, grids), table.NOTE, how, *summary(found), *sentences], content)
+
+
+def figure1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
+    counts = {cell.setting: label_counts.count_labels(cell.config) for cell in _comparison(order, tables).cells}
+    files = _save(order, plots.partitions_figure(counts))
+    content = {"files": files, "partitions": {setting: one.as_object() for setting, one in counts.items()}}
+    return Product([*(part for one in counts.values() for part in label_counts_table(one)), *files], content)
+
+
+def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
+    about = tables["figure"]
+    entries = {entry["label"]: entry for entry in tables["methods"]}
+    pairs = [(label, float(tau)) for label in about["varied"] for tau in about["taus"]]
+    variants = {(label, tau): _with_tau(entries[label], tau, tables) for label, tau in pairs}
+    methods = [entries[label] for label in about["methods"]]
+    methods += [entry for entry in variants.values() if entry not in methods]
+    order = order._replace(only=order.only or tuple(about["only"]))
+    pairs_here = [(m["label"], s["label"]) for m in methods for s in tables["settings"]]
+    tuned = [entry for entry in tables.get("tuned", []) if any(comparison.chosen(entry["where"], *pair) for pair in pairs_here)]
+    outcome = outcomes.run_cells(_comparison(order, tables | {"methods": methods, "tuned": tuned}), progress)
+    curves = [
+        load_runs.load_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
+        for cell in outcome.comparison.cells
+        if outcome.finals[cell.method, cell.setting]
+    ]
+
+    def of(label: str) -> list[Curve]:
+        return [curve for curve in curves if curve.method == label]
+
+    shown = [curve for label in about["methods"] for curve in of(label)]
+    files = _save(order, figures.convergence(shown, {key: of(entry["label"]) for key, entry in variants.items()}))
+    how = _how(order, outcome)
+    rows = [[cell.setting, cell.method, _final(outcome, cell)] for cell in outcome.comparison.cells]
+    final = layout.Grid(["setting", "method", "accuracy at the end, %"], rows, left=2, groups=[row[0] for row in rows])
+    ends = [dict(zip(("setting", "method", "accuracy"), row, strict=True)) for row in rows]
+    content = {"files": files, "how": how, "cells": ends}
+    return Product([layout.rich_table(final), how, *files], content)
+
+
+def figure3(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
+    for name, value in (("--set", order.settings), ("--only", order.only)):
+        require(not value, name, value, "figure3 has no cells", "its numbers stand in studies/paper/figure3.toml")
+    about = tables["figure"]
+    found = implicit.picture(
+        about["etas"], *about["range"], start=about["start"], rounds=about["rounds"], server_lr=about["server_lr"]
+    )
+    files = _save(order, figures.implicit_figure(found))
+    ends = {f"{one.eta:g}": float(one.path[-1]) for one in found.smoothed}
+    words = [f"eta = {eta}: from x = {about['start']:g} to {end:.3f} in {about['rounds']} rounds" for eta, end in ends.items()]
+    error = f"largest distance of an estimate from the slope of the smoothed function: {found.error():.1e}"
+    return Product([error, *words, *files], {"files": files, "error": found.error(), "ends": ends})
+
+
+def _with_tau(entry: dict[str, Any], tau: float, tables: dict[str, Any]) -> dict[str, Any]:
+    """The entry itself where it has this tau already, so that the table's cell serves."""
+    if entry.get("run", {}).get("tau", tables["run"]["tau"]) == tau:
+        return entry
+    return entry | {"label": f"{entry['label']}, tau = {tau:g}", "run": {"tau": tau}}
+
+
+def _comparison(order: Order, tables: dict[str, Any]) -> comparison.Comparison:
+    quick: dict[str, Any] = tables.get("quick", {}) if order.quick else {}
+    asked = {key: value for key, value in tables.items() if key not in ("quick", "paper", "figure")}
+    plan = comparison.make_comparison(asked, order.store, (*quick.get("set", ()), *order.settings))
+    return comparison.only(comparison.only(plan, quick.get("only", ())), order.only)
+
+
+def _how(order: Order, outcome: outcomes.Outcome) -> str:
+    """What was run, in words, so that a quick table is never taken for the full one."""
+    runs = [cell.config.run for cell in outcome.comparison.cells]
+    rounds, seeds = (" to ".join(map(str, sorted({getattr(run, key) for run in runs}))) for key in ("rounds", "seeds"))
+    part = "a variant" if order.settings else "a part" if order.only and order.name == "table1" else "in full"
+    return f"{'quick, not the full result' if order.quick else part}: {rounds} rounds, {seeds} seeds"
+
+
+def _final(outcome: outcomes.Outcome, cell: comparison.Cell) -> str:
+    return table.accuracy(outcome.finals[cell.method, cell.setting])
+
+
+def _save(order: Order, figure: Figure) -> list[str]:
+    assert order.out is not None
+    paths = [order.out / f"{order.name}.{ending}" for ending in plots.ENDINGS]
+    for path in paths:
+        plots.save(figure, path)
+    return [str(path) for path in paths]
+
+
+MAKERS: dict[str, Callable[[Order, dict[str, Any], Progress], Product]] = {
+    "table1": table1, "figure1": figure1, "figure2": figure2, "figure3": figure3,
+}  # fmt: skip

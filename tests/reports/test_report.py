@@ -1,0 +1,119 @@
+"""Reports: one page that needs nothing else, from what is in the folders."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from fedtier.errors import FedtierError
+from fedtier.reports import load_runs, page, style
+
+from ..small_runs import METHODS
+
+
+def charts(text: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="charts">(.*?)</script>', text, re.S)[1])
+
+
+def test_the_page_holds_every_curve_client_and_config_and_loads_nothing(fedtier, cells, tmp_path):
+    code, out, _ = fedtier("report", cells, "--out", "r.html", "--figures", "figures", "--baseline", "server_only")
+    assert code == 0 and out.splitlines()[0] == "r.html"
+    text = (tmp_path / "r.html").read_text()
+    drawn = charts(text)
+    assert {f"s0-{m}-{a}" for m in ("loss", "global", "personal") for a in ("round", "bytes", "local_steps")} < set(drawn)
+    assert "s0-partition" in drawn and all(f'id="{name}"' in text for name in drawn)
+    own = text.replace(re.search(r"<script>.*?</script>", text, re.S)[0], "")  # all but Plotly's own script
+    assert not re.search(r'(src|href)="(?!data:)', own) and "@import" not in own and "http" not in own
+    assert "ZO-HFL" in own and "Δ global (points)" in own and "[method]" in own and "@media print" in own
+    for name in ("curves", "clients", "partition"):
+        assert (tmp_path / "figures" / f"{name}.svg").stat().st_size > 2000
+        assert (tmp_path / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_curve_is_the_mean_over_seeds_within_the_lowest_and_the_highest(cells):
+    curve = next(c for c in load_runs.load_runs([cells]) if c.name == "fedavg")
+    line = load_runs.band(curve, "round", ("global_loss",))
+    by_hand = [[r["global_loss"] for r in curve.rows if r["round"] == number] for number in (0, 2, 4, 6)]
+    np.testing.assert_array_equal(line.x, [0, 2, 4, 6])
+    np.testing.assert_allclose(line.mean, np.mean(by_hand, axis=1))
+    np.testing.assert_allclose([line.low, line.high], [np.min(by_hand, axis=1), np.max(by_hand, axis=1)])
+    assert (
+        load_runs.band(next(c for c in load_runs.load_runs([cells]) if c.name == "local_only"), "round", ("global_loss",))
+        is None
+    )
+
+
+def test_one_point_a_client_with_its_number(cells):
+    for curve in load_runs.load_runs([cells]):
+        assert [(p.seed, p.client) for p in curve.points] == [(s, c) for s in (0, 1) for c in range(4)]
+        assert all(p.personal is not None and (p.shared is None) == (curve.name == "local_only") for p in curve.points)
+
+
+def test_runs_are_named_by_what_differs_and_seeds_of_one_configuration_are_pooled(outcome, tmp_path):
+    source = outcome.comparison.cells[METHODS.index("fedavg")].folder
+
+    def variant(name: str, *changes: tuple[str, str]) -> None:
+        shutil.copytree(source, tmp_path / name)
+        for file, pattern in (("config.toml", "{}"), ("metrics.jsonl", "{}")):
+            text = (tmp_path / name / file).read_text()
+            for before, after in changes:
+                text = text.replace(pattern.format(before), pattern.format(after))
+            (tmp_path / name / file).write_text(text)
+
+    variant("a")
+    variant("more_seeds", ("seed = 0", "seed = 2"), ('"seed": 1', '"seed": 3'), ('"seed": 0', '"seed": 2'))
+    variant("bigger_batch", ("batch = 32", "batch = 64"))
+    variant("other_data", ("client_test_share = 0.3", "client_test_share = 0.2"))
+    found = {(c.setting, c.method): c for c in load_runs.load_runs([tmp_path])}
+    assert set(found) == {
+        ("client_test_share = 0.3", "FedAvg (batch = 32)"),
+        ("client_test_share = 0.3", "FedAvg (batch = 64)"),
+        ("client_test_share = 0.2", "FedAvg (batch = 32)"),
+    }
+    pooled = found["client_test_share = 0.3", "FedAvg (batch = 32)"]
+    assert [row["seed"] for row in pooled.final()] == [0, 1, 2, 3]
+    table = load_runs.outcome(list(found.values()))
+    assert len(table.finals) == 3
+    text = page.page(list(found.values()))
+    assert "All settings" in text and text.count("<section>") == 2
+
+
+def test_a_method_has_one_colour_whatever_the_company_it_is_in(cells):
+    curves = load_runs.load_runs([cells])
+    everyone = style.looks(curves)
+    for curve in curves:
+        assert style.looks([curve])[curve.method] == everyone[curve.method]
+    assert len({look.colour for look in everyone.values()}) == len(everyone)
+    many = [curves[0]._replace(method=f"variant {k}") for k in range(12)]
+    assert len({(look.colour, look.dash) for look in style.looks(many).values()}) == 12
+
+
+def test_a_run_in_progress_is_shown_and_said_to_be_so(outcome, tmp_path):
+    shutil.copytree(outcome.comparison.cells[0].folder, tmp_path / "cut")
+    (tmp_path / "cut" / "clients.json").unlink()
+    lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
+    (tmp_path / "cut" / "metrics.jsonl").write_text("\n".join(lines[:4]) + "\n" + lines[4][:20])
+    text = page.page(load_runs.load_runs([tmp_path / "cut"]))
+    assert "Not finished yet: ZO-HFL" in text and "s0-clients-0" not in charts(text)
+
+
+def test_names_in_a_configuration_cannot_break_the_page(outcome, tmp_path):
+    shutil.copytree(outcome.comparison.cells[0].folder, tmp_path / "odd")
+    stored = json.loads((tmp_path / "odd" / "partition.json").read_text())
+    stored["labels"] = ["</script><script>alert(1)</script>" for _ in stored["labels"]]
+    (tmp_path / "odd" / "partition.json").write_text(json.dumps(stored))
+    assert "alert(1)</script>" not in page.page(load_runs.load_runs([tmp_path / "odd"]))
+
+
+def test_a_folder_without_runs_an_unknown_baseline_and_a_damaged_file_are_refused(fedtier, cells, outcome, tmp_path):
+    code, out, err = fedtier("report", tmp_path)
+    assert code == 2 and out == "" and "holds no run" in err
+    code, _, err = fedtier("report", cells, "--baseline", "nobody")
+    assert code == 2 and "--baseline" in err and "fedavg" in err
+    assert not (tmp_path / "report.html").exists()
+    shutil.copytree(outcome.comparison.cells[0].folder, tmp_path / "bad")
+    (tmp_path / "bad" / "clients.json").write_text("[{")
+    with pytest.raises(FedtierError, match=r"clients\.json: is damaged"):
+        load_runs.load_runs([tmp_path / "bad"])

@@ -1,0 +1,238 @@
+"""The paper's table and figures: every cell as described, sentences from made-up outcomes, tiny runs of the commands."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedtier.errors import FedtierError
+from fedtier.experiments import comparison, search
+from fedtier.experiments.outcomes import Outcome
+from fedtier.studies.paper import implicit, orderings, reproduce, table
+
+from ..datasets import layouts
+from ..small_runs import options
+
+FOLDER = Path(reproduce.__file__).parent
+TINY = ["run.rounds=2", "run.seeds=2", "run.tau=1", "data.clients=3", "run.eval_every=1"]
+NAMES = ("table1", "figure1", "figure2", "figure3")
+
+
+@pytest.fixture
+def mnist(tmp_path, monkeypatch) -> Path:
+    """200 rows in MNIST's layout, and the setting that names their folder."""
+    folder = tmp_path / "data" / "mnist"
+    folder.mkdir(parents=True)
+    draws = np.random.default_rng(0)
+    parts = [(draws.integers(0, 256, (rows, 28, 28)), np.arange(rows) % 10) for rows in (160, 40)]
+    for name, array in zip(layouts.IDX, [array for part in parts for array in part], strict=True):
+        (folder / name).write_bytes(layouts.idx_bytes(array))
+    monkeypatch.setenv("FEDTIER_DATA", str(tmp_path / "data"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict:
+    return reproduce.read("table1")
+
+
+def whole_plan(tables: dict, store: Path = Path("cells")) -> comparison.Comparison:
+    return comparison.plan({k: v for k, v in tables.items() if k not in ("paper", "quick")}, store)
+
+
+def test_the_table_has_eleven_rows_in_nine_settings_and_the_same_local_steps_for_all(tables):
+    plan = whole_plan(tables)
+    assert len(plan.cells) == 99 and len({cell.folder for cell in plan.cells}) == 99
+    for cell in plan.cells:
+        config = cell.config
+        solves = {"zo_hfl": 2, "server_only": 0}.get(config.method.name, 1)
+        rounds, steps = (100, 10) if config.data.name == "cifar10" else (500, 40)
+        assert solves == 0 or solves * config.run.tau == steps
+        assert (
+            config.data.test_seed == 0 and config.run.seeds == 5 and config.run.rounds == rounds and config.data.clients == 10
+        )
+        assert config.model.name == ("cnn" if config.data.name == "cifar10" else "softmax")
+        assert cell.setting == f"{config.data.name} ({config.data.alpha:g}, {100 * config.run.participation:g} %)"
+        assert config.method.server_seat == ("server data" in cell.method)
+
+
+def test_the_letter_has_the_papers_constants(tables):
+    for cell in whole_plan(tables).cells:
+        if cell.method == "ZO-HFL, letter":
+            chosen = cell.config.method.options
+            kept = {key: chosen[key] for key in ("estimator", "smoothing", "directions", "server_steps", "server_step")}
+            assert kept == {"estimator": "sphere", "smoothing": 0.1, "directions": 1, "server_steps": 1, "server_step": "sgd"}
+            assert (chosen["server_lr"], chosen["client_lr"]) == ("inverse_sqrt(0.01)", "inverse(0.1)")
+
+
+def test_every_published_number_has_its_place(tables):
+    accuracy = tables["paper"]["accuracy"]
+    assert len(accuracy) == 9 and all(set(row) == {"FedAvg", "FedProx", "SCAFFOLD", "ZO-HFL"} for row in accuracy.values())
+    sums = {"FedAvg": 519.34, "FedProx": 529.82, "SCAFFOLD": 678.21, "ZO-HFL": 686.53}  # of the published rows
+    assert {method: round(sum(row[method] for row in accuracy.values()), 2) for method in sums} == sums
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.toml")), ids=lambda file: file.stem)
+def test_every_file_states_command_machine_minutes_numbers_and_tolerance(file):
+    header = file.read_text().split("\n[")[0]
+    for word in ("command", "machine", "minutes", "expect", "tolerance"):
+        assert re.search(rf"^# {word}  ", header, re.MULTILINE), word
+
+
+@pytest.mark.parametrize("file", sorted((FOLDER.parent / "grids").glob("*.toml")), ids=lambda file: file.stem)
+def test_every_grid_is_as_large_as_it_says_and_never_sees_a_test_row_of_the_tables(file, tables):
+    config, grid = search.load_search(file)
+    assert file.read_text().startswith(f"# {np.prod([len(values) for values in grid.values()])} points")
+    assert config.data.test_seed == tables["data"]["test_seed"] and config.data.validation_share > 0
+    assert config.run.seed >= tables["run"]["seeds"]
+    assert config.data.test_share == tables["data"]["test_share"]
+
+
+def rows(*accuracies: float) -> list[dict]:
+    return [{"seed": seed, "global_accuracy": value} for seed, value in enumerate(accuracies)]
+
+
+PAPER = orderings.Published(
+    "here", {"A": "a", "B": "b", "C": "b"}, [("A", "B")], ["B"],
+    {"set (1, 2 %)": {"a": 60.0, "b": 50.0}, "set (3, 4 %)": {"a": 40.0, "b": 45.0}},
+)  # fmt: skip
+
+
+def judged(**finals) -> list[orderings.Ordering]:
+    names = {"first": "set (1, 2 %)", "second": "set (3, 4 %)"}
+    found = {(key[0], names[key[2:]]): value for key, value in finals.items()}
+    return orderings.orderings(Outcome(comparison.Comparison([], "A", ("global",)), found), PAPER)
+
+
+def test_an_ordering_holds_is_reversed_or_is_uncertain_by_the_paired_interval():
+    # differences 10, 11, 12 points: 11 ± 4.302653 sqrt(1/3), whatever the spread of the seeds themselves
+    (one,) = judged(A_first=rows(0.5, 0.71, 0.92), B_first=rows(0.4, 0.6, 0.8))
+    assert one.sentence() == "A above B on set (1, 2 %): paper yes (+10.00), here +11.00 ± 2.48: holds"
+    (one,) = judged(A_second=rows(0.5, 0.71, 0.92), B_second=rows(0.4, 0.6, 0.8))
+    assert one.sentence() == "A above B on set (3, 4 %): paper no (-5.00), here +11.00 ± 2.48: reversed"
+    (one,) = judged(A_first=rows(0.5, 0.5), B_first=rows(0.4, 0.6))
+    assert one.verdict == "uncertain"
+    (one,) = judged(A_first=rows(0.9), B_first=rows(0.1))
+    assert one.verdict == "uncertain" and "±" not in one.sentence()
+    (one,) = judged(A_first=[], B_first=rows(0.1, 0.2))
+    assert one.verdict == "not measured" and one.sentence().endswith("not measured here")
+
+
+def test_a_row_that_falls_from_one_setting_to_the_next_is_told():
+    (one,) = judged(B_first=rows(0.9, 0.9, 0.9), B_second=rows(0.5, 0.6, 0.7))
+    assert one.words == "B above itself at (3, 4 %), on set (1, 2 %)" and one.paper == 5.0 and one.verdict == "holds"
+    assert orderings.summary([one, one._replace(verdict="uncertain", row="A")]) == [
+        "orderings of the paper: 2: 1 hold, 1 uncertain", "B: 1: 1 hold", "A: 1: 1 uncertain",
+    ]  # fmt: skip
+
+
+def test_a_claim_about_a_row_or_setting_that_is_not_there_is_refused(tables):
+    methods, settings = ([entry["label"] for entry in tables[key]] for key in ("methods", "settings"))
+    orderings.published(tables["paper"], methods, settings)
+    with pytest.raises(FedtierError, match="is no method of this file"):
+        orderings.published(tables["paper"], methods[1:], settings)
+    with pytest.raises(FedtierError, match="is no setting of this file"):
+        orderings.published(tables["paper"], methods, settings[1:])
+
+
+def test_the_table_shows_ours_beside_the_papers_and_says_what_diverged():
+    finals = {("A", "set (1, 2 %)"): rows(0.5, 0.7), ("B", "set (1, 2 %)"): [], ("A", "set (3, 4 %)"): rows(0.25)}
+    (grid,) = table.grids(Outcome(comparison.Comparison([], "A", ("global",)), finals), PAPER)
+    assert grid.title == "set" and grid.headings == ["method", "(1, 2 %)", "paper", "(3, 4 %)", "paper"]
+    assert grid.rows == [["A", "60.00 ± 127.06", "60.00", "25.00", "40.00"], ["B", "diverged", "50.00", "", "45.00"]]
+
+
+def test_parts_run_by_several_processes_make_one_table_in_every_format(fedtier, mnist, tmp_path):
+    words = ["reproduce", "table1", "--quick", *options(TINY), "--store", "cells", "--out", "out"]
+    code, out, err = fedtier(*words, "--only", "fedavg 1000")
+    assert code == 0 and "FedAvg + server data" in out and "SCAFFOLD" not in out and "found" not in err, err
+    code, out, err = fedtier(*words, "--only", "letter zo-hfl 1000")
+    assert code == 0 and "[1/1]" in err, err
+    code, out, err = fedtier(*words, "--only", "fedavg 1000", "--only", "letter zo-hfl 1000", "--json")
+    content = json.loads(out)
+    assert code == 0 and err.count("found in the store") == 3
+    assert content["how"] == "quick, not the full result: 2 rounds, 2 seeds"
+    assert [(cell["method"], cell["paper"], len(cell["values"])) for cell in content["cells"]] == [
+        ("FedAvg", 87.17, 2), ("ZO-HFL, letter", 90.82, 2), ("FedAvg + server data", None, 2),
+    ]  # fmt: skip
+    assert [claim["claim"] for claim in content["orderings"]] == ["ZO-HFL, letter above FedAvg on mnist (1000, 90 %)"]
+    lines = list(csv.DictReader((tmp_path / "out" / "table1.csv").open()))
+    assert [float(line["mean"]) for line in lines] == pytest.approx([cell["mean"] for cell in content["cells"]])
+    assert "| FedAvg | " in (tmp_path / "out" / "table1.md").read_text()
+    assert "\\toprule" in (tmp_path / "out" / "table1.tex").read_text()
+    assert json.loads((tmp_path / "out" / "table1.json").read_text()) == content
+    labels = {json.loads(file.read_text())["method"] for file in (tmp_path / "cells").glob("*/labels.json")}
+    assert labels == {"FedAvg", "ZO-HFL, letter", "FedAvg + server data"}
+
+
+def test_figure_1_counts_every_row_once_in_each_partition(fedtier, mnist, tmp_path):
+    code, out, err = fedtier("reproduce", "figure1", *options(["data.clients=3"]), "--out", "pictures", "--json")
+    assert code == 0, err
+    content = json.loads(out)
+    assert list(content["partitions"]) == ["alpha = 1000", "alpha = 1", "alpha = 0.1"]
+    for one in content["partitions"].values():
+        assert sum(map(sum, one["clients"])) + sum(one["server"]) + sum(one["test"]) == 200
+    assert [Path(file).read_bytes()[:4] for file in content["files"]] == [b"<?xm", b"%PDF", b"\x89PNG"]
+
+
+def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mnist, tmp_path):
+    tiny = [*TINY[:2], *TINY[3:]]  # its taus are the point
+    words = ["reproduce", "figure2", "--quick", *options(tiny), "--store", "cells", "--only", "letter 0.1", "--json"]
+    code, out, err = fedtier(*words)
+    assert code == 0, err
+    methods = [cell["method"] for cell in json.loads(out)["cells"]]
+    assert methods == ["ZO-HFL, letter", "ZO-HFL, letter, tau = 5", "ZO-HFL, letter, tau = 50"]
+    picture = (tmp_path / "figures" / "figure2.svg").read_text()
+    assert all(f"τ = {tau}" in picture for tau in (5, 20, 50)) and "mnist (0.1, 10 %)" in picture
+    code, _, err = fedtier("reproduce", "table1", "--quick", *options(tiny), "--store", "cells", "--only", "zo-hfl letter 0.1")
+    assert code == 0 and err.count("found in the store") == 1
+
+
+def test_figure_3_is_the_closed_form_and_smoothing_sees_past_the_flat_part(fedtier, tmp_path):
+    grid = np.linspace(-2, 1, 301)
+    np.testing.assert_allclose(implicit.solved(grid), 0.5 * (grid + 1 - np.maximum(grid, 0)) ** 2, atol=1e-6)
+    for eta in (0.1, 0.5):  # against a plain mean over 4,001 points
+        means = [np.mean(implicit.f(x + eta * np.linspace(-1, 1, 4001))) for x in grid[::30]]
+        np.testing.assert_allclose(implicit.smooth(grid[::30], eta), means, atol=1e-3)
+        np.testing.assert_allclose(
+            np.gradient(implicit.smooth(grid, eta), grid)[1:-1], implicit.slope(grid, eta)[1:-1], atol=0.03
+        )
+    code, out, err = fedtier("reproduce", "figure3", "--out", "p", "--json")
+    assert code == 0, err
+    content = json.loads(out)
+    assert content["error"] < 1e-5 and (tmp_path / "p" / "figure3.pdf").exists()
+    assert content["ends"]["0.1"] == pytest.approx(0.2)  # no probe reaches the kink: nothing moves
+    assert content["ends"]["0.25"] == pytest.approx(-1.0, abs=0.01) and content["ends"]["0.5"] == pytest.approx(-1.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["table2"], ["NAME = 'table2'", "did you mean 'table1'?"]),
+        (["table1", "--only", "mnits"], ["--only = 'mnits'", "chooses no cell", "fashion-mnist"]),
+        (["table1", "--only", "mnist 7"], ["--only", "chooses no cell"]),
+        (["table1", "--quick", "--only", "cifar10"], ["--only = 'cifar10'", "chooses no cell"]),
+        (["table1", "--only", "mnist", "--set", "run.round=3"], ["run.round", "did you mean 'rounds'?"]),
+        (["figure3", "--set", "run.rounds=3"], ["--set", "figure3 has no cells"]),
+        (["figure3", "--only", "mnist"], ["--only", "figure3 has no cells"]),
+        (["figure1"], ["FEDTIER_DATA", "nowhere"]),
+        (["table1", "--only", "server letter mnist 1"], ["FEDTIER_DATA", "nowhere"]),
+    ],
+)
+def test_impossible_requests_are_refused_before_any_work(fedtier, tmp_path, monkeypatch, words, said):
+    monkeypatch.setenv("FEDTIER_DATA", str(tmp_path / "nowhere"))
+    code, out, err = fedtier("reproduce", *words)
+    assert code == 2 and out == "" and all(word in err for word in said), err
+    assert not list(tmp_path.rglob("*.*"))
+
+
+@pytest.mark.data
+def test_two_rounds_of_the_quick_table_on_the_real_rows(fedtier):
+    words = ["--set", "run.rounds=2", "--only", "fedavg mnist", "--only", "fedtier mnist 0.1", "--store", "cells"]
+    code, out, err = fedtier("reproduce", "table1", "--quick", *words, "--json")
+    assert code == 0, err
+    mean = {(cell["method"], cell["setting"]): cell["mean"] for cell in json.loads(out)["cells"]}
+    assert mean["FedAvg", "mnist (1000, 90 %)"] > 80 and mean["FedAvg", "mnist (0.1, 10 %)"] < 60
