@@ -72,14 +72,14 @@ def test_every_format_tells_the_same_numbers():
 
 
 def test_a_finished_cell_is_found_again_and_a_cut_one_is_resumed(outcome, monkeypatch, tmp_path):
-    monkeypatch.setattr(compare, "run", lambda *a, **k: pytest.fail("ran again"))
-    monkeypatch.setattr(compare, "resume", lambda *a, **k: pytest.fail("resumed"))
+    monkeypatch.setattr(outcomes, "begin", lambda *a, **k: pytest.fail("ran again"))
+    monkeypatch.setattr(outcomes, "go_on", lambda *a, **k: pytest.fail("resumed"))
     assert outcomes.run_cells(outcome.comparison, Progress(quiet=True)).finals == outcome.finals
     resumed = []
     cut = outcome.comparison.cells[1]._replace(folder=tmp_path / "cut")
     shutil.copytree(outcome.comparison.cells[1].folder, cut.folder)
     (cut.folder / "clients.json").unlink()  # the last file of a run
-    monkeypatch.setattr(compare, "resume", lambda folder, **k: resumed.append(folder) or SimpleNamespace(final=[]))
+    monkeypatch.setattr(outcomes, "go_on", lambda e, files, **k: resumed.append(files.folder) or SimpleNamespace(final=[]))
     outcomes.run_cells(outcome.comparison._replace(cells=[cut]), Progress(quiet=True))
     assert resumed == [cut.folder]
 
@@ -105,7 +105,7 @@ def test_the_command_compares_by_flags_and_writes_every_format(fedtier, cells, t
         ([], ["FILE.toml", "--methods"]),
         (["--methods", "fedvag"], ["method.name", "did you mean 'fedavg'?"]),
         (["--methods", "fedavg", "fedavg"], ["stands twice"]),
-        (["--methods", "fedavg", "--baseline", "scaffold"], ["outcomes.baseline", "scaffold"]),
+        (["--methods", "fedavg", "--baseline", "scaffold"], ["compare.baseline", "scaffold"]),
         (["--methods", "fedavg", "--set", "method.smoothing=1"], ["method.smoothing", "fedavg"]),
         (["--methods", "fedavg", "--seeds", "0"], ["run.seeds"]),
     ],
@@ -200,8 +200,8 @@ def test_a_cell_that_diverges_is_an_outcome_and_the_others_are_run(tmp_path, mon
     sizes = {key: len(rows) for key, rows in outcome.finals.items()}
     assert sizes == {("steady", "set 1"): 2, ("wild one", "set 1"): 0, ("steady", "set 1000"): 2, ("wild one", "set 1000"): 2}
     assert "| set 1 | wild one | 0 | - |" in tables.markdown(outcome)
-    monkeypatch.setattr(compare, "run", lambda *a, **k: pytest.fail("ran again"))
-    monkeypatch.setattr(compare, "resume", lambda *a, **k: pytest.fail("resumed"))
+    monkeypatch.setattr(outcomes, "begin", lambda *a, **k: pytest.fail("ran again"))
+    monkeypatch.setattr(outcomes, "go_on", lambda *a, **k: pytest.fail("resumed"))
     assert outcomes.run_cells(plan, Progress(quiet=True)).finals == outcome.finals
 
 

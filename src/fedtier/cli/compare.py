@@ -23,6 +23,7 @@ def compare(
     store: Path = Path("runs/cells"),
     format: Format | None = None,
     out: Path | None = None,
+    any_version: bool = False,
     json: bool = False,
 ) -> None:
     """Compare methods: each cell runs once and is found again in the store.
@@ -36,6 +37,7 @@ def compare(
         store: Folder of the cells.
         format: Format of the table; default: by the ending of --out (.md, .tex, .csv), else a table for people.
         out: File that gets the table; stdout then shows it for people.
+        any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of a table.
     """
     from ..experiments.comparison import comparison_of, load_comparison
@@ -49,7 +51,7 @@ def compare(
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
     cells = load_comparison(file, store, changed, baseline) if file else comparison_of(methods, store, changed, baseline)
     prepare_jax()
-    outcome = run_cells(cells, progress())
+    outcome = run_cells(cells, progress(), any_version=any_version)
     chosen: str = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
     text = tables.FORMATS[chosen](outcome) if chosen != "table" else plain(tables.rich_table(outcome))
     if out is not None:
@@ -70,6 +72,7 @@ def reproduce(
     only: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="WORDS")] = (),
     store: Path = Path("runs/cells"),
     out: Path | None = None,
+    any_version: bool = False,
     json: bool = False,
 ) -> None:
     """Reproduce the paper's table or one of its figures; FEDTIER_DATA names the folder of the data sets.
@@ -81,12 +84,13 @@ def reproduce(
         only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
         store: Folder of the cells; what is there is not run again.
         out: Folder for the table in every format, or for the figure as SVG, PDF and PNG (default: figures).
+        any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of tables and sentences.
     """
     from ..studies.paper.reproduce import Order, make_result
 
     prepare_jax()
-    product = make_result(Order(name, quick, only, store, out, settings), progress())
+    product = make_result(Order(name, quick, only, store, out, settings, any_version), progress())
     show(product.content if json else product.parts)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 
 from ..errors import FedtierError
-from .shared import Config, Settings, new_folder, prepare_jax, progress, show
+from .shared import Config, Settings, prepare_jax, progress, show
 
 Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
 
@@ -25,7 +25,7 @@ def demo(out: Path | None = None) -> None:
     from ..studies.demo import run_demo
 
     prepare_jax()
-    show(run_demo(out or new_folder("demo"), progress()))
+    show(run_demo(out, progress()))
 
 
 def run(
@@ -70,14 +70,12 @@ def run(
         with tempfile.TemporaryDirectory() as scratch:
             run_experiment(config, Path(scratch) / "run", progress=progress(quiet=True))
         return
-    folder = out or new_folder(f"{config.method.name}-{config.data.name}")
-    listen = trackers(track)
-    result = run_experiment(config, folder, progress=progress(), listen=listen, profile=watch)
+    result = run_experiment(config, out, progress=progress(), listen=trackers(track), profile=watch)
     if not profile:
         show(final_object(result) if json else run_table(result))
         return
-    watch.write(folder / "trace.json")
-    print(f"trace: {folder / 'trace.json'}, for ui.perfetto.dev", file=sys.stderr)
+    watch.write(result.folder / "trace.json")
+    print(f"trace: {result.folder / 'trace.json'}, for ui.perfetto.dev", file=sys.stderr)
     show(final_object(result) | {"profile": watch.as_object()} if json else [*run_table(result), profile_table(watch)])
 
 

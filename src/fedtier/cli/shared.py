@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import io
 import json
 import sys
@@ -45,11 +44,6 @@ def progress(quiet: bool = False) -> Any:
     from ..experiments.progress import Progress
 
     return Progress(quiet=quiet)
-
-
-def new_folder(name: str) -> Path:
-    base = Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{name}"
-    return next(f for f in [base, *(base.with_name(f"{base.name}-{k}") for k in range(2, 1000))] if not f.exists())
 
 
 def prepare_jax() -> None:

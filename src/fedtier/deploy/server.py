@@ -45,23 +45,24 @@ def serve_rounds(
     """The run that `run_file` describes, in `folder`, over `ask`; goes on where the folder's last checkpoint ends."""
     run = load_run_file(run_file)
     experiment, card = open_server(run)
-    store, run_id = _open_store(run, folder)
-    return _Server(run, experiment, card, store, run_id, ask, progress, stopped).serve()
+    with RunFolder(folder).held() as files:
+        run_id = _run_id(run, files, experiment.dataset.digest())
+        return _Server(run, experiment, card, files, run_id, ask, progress, stopped).serve()
 
 
-def _open_store(run: WireRun, folder: Path) -> tuple[RunFolder, bytes]:
-    """The folder's store and the run's id; a new one unless the folder holds this very run."""
-    wire = folder / "wire.json"
+def _run_id(run: WireRun, files: RunFolder, data: str) -> bytes:
+    """The run's id: a new one unless the folder holds this very run."""
+    wire = files.folder / "wire.json"
     content: dict[str, Any] = {"sites": run.wire.sites, "config": run.config.digest()}
     if not wire.exists():
-        RunFolder.reserve(folder)
-        RunFolder(folder).write("wire.json", json.dumps({"run": secrets.token_hex(16)} | content).encode())
+        files.refuse_second_run()
+        files.write("wire.json", json.dumps({"run": secrets.token_hex(16)} | content).encode())
     found = json.loads(wire.read_text(encoding="utf-8"))
     same = {key: found.get(key) for key in content} == content
-    require(same, "folder", str(folder), "holds another run, or other sites", "choose another folder")
-    if not (folder / "config.toml").exists():
-        RunFolder.create(folder, run.config)
-    return RunFolder(folder), bytes.fromhex(found["run"])
+    require(same, "folder", str(files.folder), "holds another run, or other sites", "choose another folder")
+    if not (files.folder / "config.toml").exists():
+        files.begin(run.config, data)
+    return bytes.fromhex(found["run"])
 
 
 class _Server:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from ..datasets import Dataset
 from ..errors import FedtierWarning
-from .assemble import Experiment, assemble, load_data
+from .assemble import assemble, load_data
 from .comparison import METRICS, Cell, Comparison
 from .config import Config
 from .progress import Progress
-from .run import Diverged, resume_experiment, run_experiment
-from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
+from .run import Diverged, begin, go_on
+from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder, code_digest
 
 
 class Outcome(NamedTuple):
@@ -24,49 +26,84 @@ class Outcome(NamedTuple):
     finals: dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
 
 
-def run_cells(comparison: Comparison, progress: Progress) -> Outcome:
-    """Runs the cells that are not in the store yet, resumes those that were cut short, reads the others."""
+def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool = False) -> Outcome:
+    """Runs the cells that are not in the store yet, resumes those that were cut short, reads the others.
+
+    A cell counts as found when the same rows and the same version of this package made it; `any_version` takes those of
+    other versions too. Processes that share a store share its cells: one runs a cell, the others wait for it.
+    """
     finals: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    datasets: dict[str, Any] = {}
     progress.cells(len(comparison.cells))
+    load = _one_at_a_time(load_data)
     try:
         for cell in comparison.cells:
             progress.next_cell(f"{cell.method} {cell.setting}".rstrip())
-            rows = finished_rows(cell.folder, cell.config)
-            found = rows is not None
-            try:
-                if rows is None and (cell.folder / "config.toml").exists():
-                    rows = resume_experiment(cell.folder, progress=progress).final
-                elif rows is None:
-                    key = cell.config.data.model_dump_json()
-                    if key not in datasets:
-                        datasets = {key: load_data(cell.config)}  # one data set in memory at a time
-                    experiment: Experiment = assemble(cell.config, datasets[key])
-                    rows = run_experiment(cell.config, cell.folder, progress=progress, experiment=experiment).final
-            except Diverged as error:  # an outcome too: the other cells matter
-                warnings.warn(f"{cell.method} {cell.setting}: {error}", FedtierWarning, stacklevel=2)
-            finals[cell.method, cell.setting] = rows or []
-            _write_labels(cell)
+            with RunFolder(cell.folder).held(progress.waiting) as files:
+                _set_stale_aside(files, load(cell.config), progress, any_version)
+                rows = finished_rows(cell.folder, cell.config)
+                found = rows is not None
+                finals[cell.method, cell.setting] = rows if rows is not None else _run_cell(cell, files, load, progress)
+                _write_labels(cell, files)
             progress.cell_done(found=found)
     finally:
         progress.end()
     return Outcome(comparison, finals)
 
 
+def _run_cell(cell: Cell, files: RunFolder, load: Callable[[Config], Dataset], progress: Progress) -> list[dict[str, Any]]:
+    """The final rows; none when the run diverges, which is an outcome too: the other cells matter."""
+    experiment = assemble(cell.config, load(cell.config))
+    run = go_on if (cell.folder / "config.toml").exists() else begin
+    try:
+        return run(experiment, files, progress=progress).final
+    except Diverged as error:
+        warnings.warn(f"{cell.method} {cell.setting}: {error}", FedtierWarning, stacklevel=3)
+        return []
+
+
+def _one_at_a_time(load: Callable[[Config], Dataset]) -> Callable[[Config], Dataset]:
+    """`load` that remembers the last data set, and only that one: they may be large."""
+    last: dict[str, Dataset] = {}
+
+    def remembered(config: Config) -> Dataset:
+        key = config.data.model_dump_json()
+        if key not in last:
+            last.clear()
+            last[key] = load(config)
+        return last[key]
+
+    return remembered
+
+
+def _set_stale_aside(files: RunFolder, dataset: Dataset, progress: Progress, any_version: bool) -> None:
+    """Moves a cell that other rows or another version of this package made out of the way."""
+    between_sites = (files.folder / "wire.json").exists()  # their rows are not ours to compare
+    if between_sites or not (files.folder / "config.toml").exists():
+        return
+    found = files.made_from()
+    if found.data != dataset.digest():
+        why = "was made from other rows"
+    elif found.code != code_digest() and not any_version:
+        why = "was made by another version of fedtier"
+    else:
+        return
+    aside = files.set_aside()
+    progress.say(f"{files.folder.name}: {why}; kept in {aside}, run again")
+
+
 def finished_rows(folder: Path, config: Config) -> list[dict[str, Any]] | None:
     """The final rows of a finished run, none of one that diverged, None when it is not there or not finished."""
     if (folder / DIVERGED_FILE).exists():
         return []
-    rows = RunFolder(folder).rows() if (folder / "clients.json").exists() else []
-    final = [row for row in rows if row["round"] == config.run.rounds]
+    final = RunFolder(folder).final_rows(config) if (folder / "clients.json").exists() else []
     return final if len(final) == config.run.seeds else None
 
 
-def _write_labels(cell: Cell) -> None:
+def _write_labels(cell: Cell, files: RunFolder) -> None:
     """The file's own names of the cell, for reports; a name that says no more than the configuration is not written."""
     labels = {"method": cell.method if cell.method != cell.config.method.name else "", "setting": cell.setting}
     if any(labels.values()):
-        RunFolder(cell.folder).write(LABELS_FILE, json.dumps(labels).encode())
+        files.write(LABELS_FILE, json.dumps(labels).encode())
 
 
 def values(rows: list[dict[str, Any]], metric: str) -> np.ndarray:

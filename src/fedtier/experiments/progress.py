@@ -42,6 +42,15 @@ class Progress:
         elif not self.quiet and found:
             print(f"{self.cell}: found in the store", file=sys.stderr, flush=True)
 
+    def waiting(self, holder: str) -> None:
+        """Another process is at this cell."""
+        self.say(f"{self.cell}: process {holder} is at it, waiting")
+
+    def say(self, line: str) -> None:
+        """A line for people, above the bar."""
+        if not self.quiet:
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
     def end(self) -> None:
         """No more cells; also when one of them failed."""
         self.all = None

@@ -21,7 +21,7 @@ from .metrics import Scores, evaluator, traffic
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
-from .run_folder import DIVERGED_FILE, HINT_DAMAGED, RunFolder
+from .run_folder import DIVERGED_FILE, HINT_DAMAGED, RunFolder, new_folder
 from .stopping import Stopped, stop_signals
 
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
@@ -56,20 +56,21 @@ class Diverged(FedtierError):
 
 def run_experiment(
     config: Config,
-    folder: Path,
+    folder: Path | None = None,
     *,
     progress: Progress,
     experiment: Experiment | None = None,
     listen: Listen = nobody,
     profile: Profile | None = None,
 ) -> Result:
-    """Runs `config` into the new `folder`. `listen` opens a listener once the folder exists, `profile` gets the times."""
+    """Runs `config` into `folder`, a new one; by default runs/DATE-METHOD-DATA. `listen` opens a listener once the folder
+    exists, `profile` gets the times."""
     profile = profile or Profile()
     if experiment is None:
         with profile.span("data"):
             experiment = assemble(config)
-    with RunFolder.create(folder, config) as files:
-        return _heard(Session(experiment, files, progress, profile), listen)
+    with RunFolder(folder or new_folder(f"{config.method.name}-{config.data.name}")).held() as files:
+        return begin(experiment, files, progress=progress, listen=listen, profile=profile)
 
 
 def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobody) -> Result:
@@ -79,10 +80,23 @@ def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobo
         raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
     if (folder / "wire.json").exists():
         raise FedtierError("DIR", str(folder), "holds a run between sites", "start its server again, with the same folder")
-    with RunFolder(folder) as files:
-        session = Session(assemble(load_config(folder / "config.toml")), files, progress, Profile())
-        session.restore()
-        return _heard(session, listen)
+    with RunFolder(folder).held() as files:
+        return go_on(assemble(load_config(folder / "config.toml")), files, progress=progress, listen=listen)
+
+
+def begin(
+    experiment: Experiment, files: RunFolder, *, progress: Progress, listen: Listen = nobody, profile: Profile | None = None
+) -> Result:
+    """The run from its start, in a folder that this process holds."""
+    files.begin(experiment.config, experiment.dataset.digest())
+    return _heard(Session(experiment, files, progress, profile or Profile()), listen)
+
+
+def go_on(experiment: Experiment, files: RunFolder, *, progress: Progress, listen: Listen = nobody) -> Result:
+    """The run from its last checkpoint, in a folder that this process holds."""
+    session = Session(experiment, files, progress, Profile())
+    session.restore()
+    return _heard(session, listen)
 
 
 def _heard(session: Session, listen: Listen) -> Result:

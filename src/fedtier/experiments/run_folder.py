@@ -13,13 +13,16 @@ from __future__ import annotations
 import datetime
 import functools
 import hashlib
+import itertools
 import json
 import os
 import platform
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import PyTree
@@ -43,44 +46,82 @@ NUMERIC = (
     "engines",
     "experiments",
 )
+SET_ASIDE = "set-aside"  # runs in here are kept, but nobody looks at them unless told to
 DIVERGED_FILE, LABELS_FILE = "diverged.json", "labels.json"
 HINT_DAMAGED = "the run's other files are untouched; start again with `fedtier run` and the folder's config.toml"
 
 
+class Origin(NamedTuple):
+    """What else than its configuration determines a run's numbers."""
+
+    data: str  # digest of the rows
+    code: str  # digest of the package's source
+
+
+def new_folder(name: str, inside: Path = Path("runs")) -> Path:
+    """A folder of its own for a new run, named by the second and `name`; two runs of one second get two folders."""
+    base = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{name}"
+    for number in itertools.count(1):
+        folder = inside / (base if number == 1 else f"{base}-{number}")
+        with told(folder), suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+    raise AssertionError("unreachable")
+
+
 class RunFolder:
-    """One run's folder, held by one process at a time: a context manager that locks it."""
+    """One run's folder. Whoever writes into it holds it (`with folder.held():`), so that one process at a time does."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock = Lock(folder / "lock")
 
-    def __enter__(self) -> RunFolder:
-        """Locks the folder; a folder that another process is writing to is refused by that process's number."""
-        holder = self._lock.take()
-        if holder is not None:
+    @contextmanager
+    def held(self, waiting: Callable[[str], None] | None = None) -> Iterator[RunFolder]:
+        """Holds the folder, which is made if need be. While another process has it: refused by that process's number,
+        or, with `waiting`, told of it once and waited for."""
+        make_folder(self.folder)
+        lock = Lock(self.folder / "lock")
+        holder = lock.take()
+        if holder is not None and waiting is None:
             hint = "wait for it, or stop it: it saves its state and can be resumed"
             raise FedtierError("DIR", str(self.folder), f"is in use by process {holder}", hint)
-        return self
+        if holder is not None and waiting is not None:
+            waiting(holder)
+            lock.take(wait=True)
+        try:
+            yield self
+        finally:
+            lock.free()
 
-    def __exit__(self, *error: object) -> None:
-        self._lock.free()
+    def refuse_second_run(self) -> None:
+        if (self.folder / "config.toml").exists():
+            hint = f"choose another folder, or `fedtier resume {self.folder}`"
+            raise FedtierError("--out", str(self.folder), "already holds a run", hint)
 
-    @staticmethod
-    def reserve(folder: Path) -> None:
-        """Makes the folder; refuses one that already holds a run."""
-        if (folder / "config.toml").exists():
-            hint = f"choose another folder, or `fedtier resume {folder}`"
-            raise FedtierError("--out", str(folder), "already holds a run", hint)
-        make_folder(folder)
+    def begin(self, config: Config, data: str) -> None:
+        """Writes what is known before the first round; `data` is the data set's digest."""
+        self.refuse_second_run()
+        self.write("environment.json", json.dumps(environment() | {"data": data}, indent=1).encode())
+        self.write("config.toml", config.toml().encode())
 
-    @classmethod
-    def create(cls, folder: Path, config: Config) -> RunFolder:
-        """A new folder with its configuration."""
-        cls.reserve(folder)
-        files = cls(folder)
-        files.write("environment.json", json.dumps(environment(), indent=1).encode())
-        files.write("config.toml", config.toml().encode())
-        return files
+    def made_from(self) -> Origin:
+        """Which rows and which version of the code made the run; blank where the folder does not tell."""
+        try:
+            found = json.loads((self.folder / "environment.json").read_bytes())
+        except (OSError, ValueError):
+            return Origin("", "")
+        return Origin(str(found.get("data", "")), str(found.get("code", "")))
+
+    def set_aside(self) -> Path:
+        """Moves the run's files into a folder of SET_ASIDE; this one is then as good as new."""
+        numbered = (self.folder.parent / SET_ASIDE / f"{self.folder.name}-{k}" for k in itertools.count(1))
+        aside = next(folder for folder in numbered if not folder.exists())
+        make_folder(aside)
+        with told(aside):
+            for file in sorted(self.folder.iterdir(), key=lambda file: file.name == "config.toml"):  # the mark of a run last
+                if file.name != "lock":
+                    file.rename(aside / file.name)
+        return aside
 
     def write(self, name: str, data: bytes) -> None:
         """The whole file or the old one: temporary file, fsync, rename, fsync of the folder."""

@@ -20,7 +20,7 @@ from ..experiments.comparison import METRICS, Cell, Comparison
 from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome
-from ..experiments.run_folder import LABELS_FILE, RunFolder
+from ..experiments.run_folder import LABELS_FILE, SET_ASIDE, RunFolder
 
 TITLES = {
     "zo_hfl": "ZO-HFL", "fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD",
@@ -75,13 +75,18 @@ def load_runs(folders: Sequence[Path]) -> list[Curve]:
     """The curves of runs or of stores with many runs in them; refuses what holds none."""
     found: list[Path] = []
     for folder in folders:
-        inside = [folder] if (folder / "config.toml").exists() else sorted(f.parent for f in folder.glob("**/config.toml"))
+        inside = [folder] if (folder / "config.toml").exists() else _runs_in(folder)
         require(bool(inside), "DIR", str(folder), "holds no run", "give a run's folder, or one with runs in it")
         found += [f for f in inside if f not in found]
     runs = [load_run(folder) for folder in found]
     runs = [run for run in runs if run.rows]
     require(bool(runs), "DIR", ", ".join(map(str, folders)), "holds no run with an evaluation yet", "wait, or resume it")
     return _merged(_named(runs))
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    found = sorted(file.parent for file in folder.glob("**/config.toml"))
+    return [run for run in found if SET_ASIDE not in run.relative_to(folder).parts]
 
 
 def band(curve: Curve, across: str, path: tuple[str, ...], scale: float = 1.0) -> Band | None:

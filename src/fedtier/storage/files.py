@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from ..errors import NOTHING, FedtierError
 
@@ -54,28 +53,27 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: IO[str] | None = None
+        self._descriptor: int | None = None
 
     def take(self, *, wait: bool = False) -> str | None:
         """Takes the lock, waiting for it if asked to. None when it is held now, else the number of the process that has it."""
         import fcntl
 
         with told(self.path):
-            file = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115  held until `free`
+            descriptor = os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "?"
-            file.close()
+            holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "?"
+            os.close(descriptor)
             return holder
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        self._file = file
+        with suppress(OSError):  # a full disk: the lock holds, only the number is not told
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._descriptor = descriptor
         return None
 
     def free(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -10,11 +10,13 @@ from rich.table import Table
 from ..experiments import comparison, outcomes
 from ..experiments.outcomes import Interval, Outcome
 from ..experiments.progress import Progress
+from ..experiments.run_folder import new_folder
 from ..reports.terminal import Part, byte_size
 
 
-def run_demo(folder: Path, progress: Progress) -> list[Part]:
-    """Runs the comparison in demo.toml into `folder`; a table and a few sentences about it."""
+def run_demo(folder: Path | None, progress: Progress) -> list[Part]:
+    """Runs the comparison in demo.toml into `folder` (by default runs/DATE-demo); a table and a few sentences about it."""
+    folder = folder or new_folder("demo")
     with resources.as_file(resources.files("fedtier.studies") / "demo.toml") as file:
         wanted = comparison.load_comparison(file, folder)
     outcome = outcomes.run_cells(wanted, progress)

@@ -38,6 +38,7 @@ class Order(NamedTuple):
     store: Path = Path("runs/cells")
     out: Path | None = None
     settings: tuple[str, ...] = ()
+    any_version: bool = False  # of the cells in the store
 
 
 class Product(NamedTuple):
@@ -67,7 +68,7 @@ def load_tables(name: str) -> dict[str, Any]:
 def table1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
     wanted, about = _comparison(order, tables), tables["paper"]
     paper = published(about, [m["label"] for m in tables["methods"]], [s["label"] for s in tables["settings"]])
-    outcome = outcomes.run_cells(wanted, progress)
+    outcome = outcomes.run_cells(wanted, progress, any_version=order.any_version)
     found = orderings(outcome, paper)
     how, grids = _how(order, outcome), table.grids(outcome, paper)
     sentences = [ordering.sentence() for ordering in found]
@@ -103,7 +104,9 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
     order = order._replace(only=order.only or tuple(about["only"]))
     pairs_here = [(m["label"], s["label"]) for m in methods for s in tables["settings"]]
     tuned = [entry for entry in tables.get("tuned", []) if any(comparison.chosen(entry["where"], *pair) for pair in pairs_here)]
-    outcome = outcomes.run_cells(_comparison(order, tables | {"methods": methods, "tuned": tuned}), progress)
+    outcome = outcomes.run_cells(
+        _comparison(order, tables | {"methods": methods, "tuned": tuned}), progress, any_version=order.any_version
+    )
     curves = [
         load_runs.load_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
         for cell in outcome.comparison.cells
