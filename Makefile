@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint slow data browser extras flare crash flower bench clean
+.PHONY: demo test lint slow data browser extras flare crash flower bench package clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -52,6 +52,16 @@ flower: .venv/.installed  ## three sites and a server over Flower on loopback
 bench: .venv/.installed  ## fedtier beside its peers, about 25 minutes; RESUME=1 goes on with the last sitting
 	$(BIN)/python bench/run.py $(if $(RESUME),--resume)
 	$(BIN)/python bench/table.py
+
+package: .venv/.installed  ## the wheel and the source distribution, each installed into an empty environment that runs the demo
+	rm -rf build/package && mkdir -p build/package
+	$(BIN)/python -m pip install --quiet "build>=1.2,<2"
+	$(BIN)/python -m build --outdir build/package . >build/package/build.log
+	for kind in whl tar.gz; do \
+	  $(PYTHON) -m venv --clear build/package/venv && \
+	  build/package/venv/bin/python -m pip install --quiet build/package/*.$$kind && \
+	  (cd build/package && venv/bin/fedtier --version && venv/bin/fedtier demo --out demo-$$kind) || exit 1; \
+	done
 
 clean:
 	rm -rf .venv build dist

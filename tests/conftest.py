@@ -58,7 +58,7 @@ def outcome(tmp_path_factory) -> Outcome:
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         wanted = comparison_of(METHODS, folder, [*SHORT, "run.seeds=2"], baseline="server_only")
-        return run_cells(wanted, Progress(quiet=True))
+        return run_cells(wanted, Progress())
 
 
 @pytest.fixture(scope="session")

@@ -211,14 +211,14 @@ def test_a_stopped_run_resumes_to_the_same_metrics(tmp_path):
     assert process.returncode == 130 and out == "", err
     assert "fedtier resume" in err
     assert 3 <= len(metrics(stopped)) < 21
-    running.resume_experiment(stopped, progress=Progress(quiet=True))
-    running.run_experiment(configuration.load_config(None, settings), whole, progress=Progress(quiet=True))
+    running.resume_experiment(stopped, progress=Progress())
+    running.run_experiment(configuration.load_config(None, settings), whole, progress=Progress())
     assert metrics(stopped) == metrics(whole) and len(metrics(whole)) == 21
 
 
 def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(tmp_path, monkeypatch):
     config = configuration.load_config(None, [*SHORT, "method.name=server_only", "run.checkpoint_every=100"])
-    whole = running.run_experiment(config, tmp_path / "whole", progress=Progress(quiet=True))
+    whole = running.run_experiment(config, tmp_path / "whole", progress=Progress())
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -235,8 +235,8 @@ def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(t
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(RunFolder, victim, sometimes)
-            running.run_experiment(config, tmp_path / name, progress=Progress(quiet=True), experiment=whole.experiment)
-        running.resume_experiment(tmp_path / name, progress=Progress(quiet=True))
+            running.run_experiment(config, tmp_path / name, progress=Progress(), experiment=whole.experiment)
+        running.resume_experiment(tmp_path / name, progress=Progress())
         assert metrics(tmp_path / name) == metrics(whole.folder), name
 
 
@@ -262,7 +262,7 @@ def test_a_diverging_run_says_what_to_do_and_leaves_a_finite_state(fedtier, tmp_
 def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(tmp_path, monkeypatch):
     settings = [*SHORT, "method.name=server_only", "run.checkpoint_every=100"]
     short = configuration.load_config(None, [*settings, "run.rounds=4"])
-    sound = running.run_experiment(short, tmp_path / "sound", progress=Progress(quiet=True))
+    sound = running.run_experiment(short, tmp_path / "sound", progress=Progress())
     evaluator = running.evaluator
 
     def loss_explodes_after_round_4(experiment):
@@ -276,7 +276,7 @@ def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(
 
     monkeypatch.setattr(running, "evaluator", loss_explodes_after_round_4)
     with pytest.raises(FedtierError, match="state after round 4"):
-        running.run_experiment(configuration.load_config(None, settings), tmp_path / "wild", progress=Progress(quiet=True))
+        running.run_experiment(configuration.load_config(None, settings), tmp_path / "wild", progress=Progress())
     left, words = RunFolder(tmp_path / "wild").read_arrays("checkpoint.safetensors", like=sound.state)
     assert words["round"] == "4"
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(sound.state), strict=True):
@@ -294,7 +294,7 @@ def test_a_damaged_or_foreign_checkpoint_is_refused_by_name(finished, tmp_path):
             (folder / file).write_bytes((finished[0] / file).read_bytes())
         (folder / "checkpoint.safetensors").write_bytes(data)
         with pytest.raises(FedtierError, match=r"checkpoint\.safetensors"):
-            running.resume_experiment(folder, progress=Progress(quiet=True))
+            running.resume_experiment(folder, progress=Progress())
 
 
 def test_resuming_what_is_no_run_is_refused(fedtier, tmp_path):

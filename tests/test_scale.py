@@ -41,7 +41,7 @@ from fedtier.experiments.run import run_experiment
 cfg = config.load_config(None, """data.name=synthetic data.partition=natural data.clients=100000 data.rows=10 data.features=8
     data.server_share=0.01 data.test_share=0.01 data.client_test_share=0.2 method.name=NAME
     run.participation=0.001 run.rounds=20 run.tau=1 run.eval_every=20 run.eval_clients=200""".split())
-result = run_experiment(cfg, Path("OUT"), progress=Progress(quiet=True))
+result = run_experiment(cfg, Path("OUT"), progress=Progress())
 print(json.dumps({"gib": peak() / 1024, "cohort": result.experiment.plan.cohort,
     "accuracy": result.final[0]["global_accuracy"]}))
 '''

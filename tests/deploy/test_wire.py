@@ -27,7 +27,7 @@ SETTINGS = [
     "run.rounds=8", "run.eval_every=4", "run.participation=0.75", "run.tau=[1, 2, 3, 0.5]", "run.stragglers=0.2",
     "run.dropouts=0.2", "method.radius=[0.3, 0.5, 1, 2]",
 ]  # fmt: skip
-QUIET = Progress(quiet=True)
+QUIET = Progress()
 
 
 def setup(folder, *settings):

@@ -28,7 +28,7 @@ def main(federation: Path, folder: Path) -> None:
         print("children", *(solvers[name].pid for name in names), flush=True)
         return {name: reply for name, reply in replies.items() if reply is not None}
 
-    serve_rounds(federation / "run.toml", folder, ask, progress=Progress(quiet=True))
+    serve_rounds(federation / "run.toml", folder, ask, progress=Progress())
 
 
 if __name__ == "__main__":

@@ -74,13 +74,13 @@ def test_every_format_tells_the_same_numbers():
 def test_a_finished_cell_is_found_again_and_a_cut_one_is_resumed(outcome, monkeypatch, tmp_path):
     monkeypatch.setattr(outcomes, "begin", lambda *a, **k: pytest.fail("ran again"))
     monkeypatch.setattr(outcomes, "go_on", lambda *a, **k: pytest.fail("resumed"))
-    assert outcomes.run_cells(outcome.comparison, Progress(quiet=True)).finals == outcome.finals
+    assert outcomes.run_cells(outcome.comparison, Progress()).finals == outcome.finals
     resumed = []
     cut = outcome.comparison.cells[1]._replace(folder=tmp_path / "cut")
     shutil.copytree(outcome.comparison.cells[1].folder, cut.folder)
     (cut.folder / "clients.json").unlink()  # the last file of a run
     monkeypatch.setattr(outcomes, "go_on", lambda e, files, **k: resumed.append(files.folder) or SimpleNamespace(final=[]))
-    outcomes.run_cells(outcome.comparison._replace(cells=[cut]), Progress(quiet=True))
+    outcomes.run_cells(outcome.comparison._replace(cells=[cut]), Progress())
     assert resumed == [cut.folder]
 
 
@@ -196,19 +196,19 @@ def test_a_cell_that_diverges_is_an_outcome_and_the_others_are_run(tmp_path, mon
     file.write_text(TUNED)
     plan = comparison.load_comparison(file, tmp_path / "cells")
     with pytest.warns(FedtierWarning, match=r"wild one set 1: .*diverged"):
-        outcome = outcomes.run_cells(plan, Progress(quiet=True))
+        outcome = outcomes.run_cells(plan, Progress())
     sizes = {key: len(rows) for key, rows in outcome.finals.items()}
     assert sizes == {("steady", "set 1"): 2, ("wild one", "set 1"): 0, ("steady", "set 1000"): 2, ("wild one", "set 1000"): 2}
     assert "| set 1 | wild one | 0 | - |" in tables.markdown(outcome)
     monkeypatch.setattr(outcomes, "begin", lambda *a, **k: pytest.fail("ran again"))
     monkeypatch.setattr(outcomes, "go_on", lambda *a, **k: pytest.fail("resumed"))
-    assert outcomes.run_cells(plan, Progress(quiet=True)).finals == outcome.finals
+    assert outcomes.run_cells(plan, Progress()).finals == outcome.finals
 
 
 def test_a_report_calls_the_cells_of_a_file_by_its_labels(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text(TUNED.split("[[tuned]]", maxsplit=1)[0].replace('label = "wild one"', 'server_lr = 0.02\nlabel = "longer"'))
-    outcomes.run_cells(comparison.load_comparison(file, tmp_path / "cells"), Progress(quiet=True))
+    outcomes.run_cells(comparison.load_comparison(file, tmp_path / "cells"), Progress())
     named = {("steady", "set 1"), ("longer", "set 1"), ("steady", "set 1000"), ("longer", "set 1000")}
     assert {(curve.method, curve.setting) for curve in load_runs.load_runs([tmp_path / "cells"])} == named
     for labels in (tmp_path / "cells").glob("*/labels.json"):  # names that do not tell the runs apart are not used

@@ -21,7 +21,7 @@ from fedtier.storage.files import Lock
 
 from ..small_runs import SHORT
 
-QUIET = Progress(quiet=True)
+QUIET = Progress()
 ALONE = [*SHORT, "method.name=server_only"]
 
 

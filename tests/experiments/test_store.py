@@ -18,7 +18,7 @@ from fedtier.storage import files
 
 from ..small_runs import SHORT, metrics, options
 
-QUIET = Progress(quiet=True)
+QUIET = Progress()
 ALONE = [*SHORT, "method.name=server_only"]
 
 

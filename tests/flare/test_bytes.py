@@ -107,7 +107,7 @@ def test_the_demo_costs_at_most_a_tenth_of_a_second_a_round(tmp_path: Path, caps
         wired = made.play(made.configure("demo", {"method": method}), "runs/demo")
     sites = {site: open_site(made.root / "data" / f"{site}.toml", tmp_path / "alone" / site) for site in made.sites}
     ask = loopback({name: site.answer for name, site in sites.items()})
-    serve_rounds(tmp_path / "data/run-demo.toml", tmp_path / "alone/run", ask, progress=Progress(quiet=True))
+    serve_rounds(tmp_path / "data/run-demo.toml", tmp_path / "alone/run", ask, progress=Progress())
     seconds = [_seconds_a_round(folder) for folder in (wired, tmp_path / "alone/run")]
     with capsys.disabled():
         print(f"\nseconds a round: {seconds[0]:.4f} over FLARE, {seconds[1]:.4f} in one process")

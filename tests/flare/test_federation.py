@@ -46,7 +46,7 @@ OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name
 def test_the_wire_gives_the_models_of_the_simulation(trial: Federation, name: str, tmp_path: Path) -> None:
     wired = trial.play(trial.configure(name, {"method": METHODS[name]}), place(name))
     simulated = run_experiment(
-        configuration.validate(TABLES | {"method": METHODS[name]}), tmp_path / "sim", progress=Progress(quiet=True)
+        configuration.validate(TABLES | {"method": METHODS[name]}), tmp_path / "sim", progress=Progress()
     )
     found, wanted = model(wired), model(simulated.folder)
     assert np.linalg.norm(found - wanted) <= 1e-6 * np.linalg.norm(wanted)

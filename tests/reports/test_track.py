@@ -18,7 +18,7 @@ ALONE = [*SHORT, "method.name=server_only", "run.seeds=2"]
 
 def run_tracked(folder, name: str) -> running.Result:
     config = configuration.load_config(None, ALONE)
-    return running.run_experiment(config, folder, progress=Progress(quiet=True), listen=tracking.trackers((name,)))
+    return running.run_experiment(config, folder, progress=Progress(), listen=tracking.trackers((name,)))
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
@@ -53,7 +53,7 @@ def test_a_tracker_that_breaks_is_dropped_and_the_run_goes_on(tmp_path, monkeypa
         running.run_experiment(
             configuration.load_config(None, ALONE),
             tmp_path / "run",
-            progress=Progress(quiet=True),
+            progress=Progress(),
             listen=tracking.trackers(("tensorboard",)),
         )
     assert len(seen) == 1 and len(metrics(tmp_path / "run")) == 8
@@ -73,8 +73,8 @@ def test_a_resumed_run_tracks_the_rows_from_its_checkpoint_on(tmp_path, monkeypa
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
         patch.setattr(running, "RunFolder", CutShort)
-        running.run_experiment(configuration.load_config(None, ALONE), tmp_path / "run", progress=Progress(quiet=True))
-    running.resume_experiment(tmp_path / "run", progress=Progress(quiet=True), listen=tracking.trackers(("tensorboard",)))
+        running.run_experiment(configuration.load_config(None, ALONE), tmp_path / "run", progress=Progress())
+    running.resume_experiment(tmp_path / "run", progress=Progress(), listen=tracking.trackers(("tensorboard",)))
     assert seen == [6, 6, True]
 
 
@@ -90,7 +90,7 @@ def test_tensorboard_reads_back_what_the_run_wrote(tmp_path):
     result = running.run_experiment(
         configuration.load_config(None, ALONE),
         tmp_path / "run",
-        progress=Progress(quiet=True),
+        progress=Progress(),
         listen=tracking.trackers(("tensorboard",)),
     )
     for seed in (0, 1):

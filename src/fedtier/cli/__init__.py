@@ -8,6 +8,7 @@ from typing import Any
 
 import tyro
 
+from .. import __version__
 from ..errors import FedtierError, FedtierWarning
 from .compare import compare, report, reproduce, search
 from .looks import check, cite, methods, partition, theory
@@ -24,9 +25,12 @@ COMMANDS: dict[str, Any] = {
 def main() -> None:
     """Entry point of the `fedtier` command."""
     warnings.showwarning = _show_warning
+    if sys.argv[1:] == ["--version"]:
+        print(f"fedtier {__version__}")
+        return
     try:
         tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="fedtier", description="Federated learning on two levels.", config=(tyro.conf.FlagCreatePairsOff,)
+            COMMANDS, prog="fedtier", description="Federated learning on two levels. `fedtier --version` says which version this is.", config=(tyro.conf.FlagCreatePairsOff,)
         )
     except FedtierError as error:
         raise SystemExit(_fail(f"error: {error}", 2)) from None

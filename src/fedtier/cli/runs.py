@@ -56,6 +56,7 @@ def run(
     """
     from ..experiments.config import load_config
     from ..experiments.profile import Profile
+    from ..experiments.progress import Progress
     from ..experiments.run import run_experiment
     from ..reports.terminal import final_object, profile_table, run_table
     from ..reports.tracking import trackers
@@ -68,7 +69,7 @@ def run(
     prepare_jax()
     if not first:
         with tempfile.TemporaryDirectory() as scratch:
-            run_experiment(config, Path(scratch) / "run", progress=progress(quiet=True))
+            run_experiment(config, Path(scratch) / "run", progress=Progress())
         return
     result = run_experiment(config, out, progress=progress(), listen=trackers(track), profile=watch)
     if not profile:

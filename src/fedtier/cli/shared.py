@@ -40,10 +40,10 @@ def plain(parts: Any) -> str:
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def progress(quiet: bool = False) -> Any:
-    from ..experiments.progress import Progress
+def progress() -> Any:
+    from ..reports.progress import TerminalProgress
 
-    return Progress(quiet=quiet)
+    return TerminalProgress()
 
 
 def prepare_jax() -> None:

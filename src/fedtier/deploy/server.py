@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -158,8 +157,7 @@ class _Server:
 
     def note(self, line: str) -> None:
         self.store.log(line)
-        if not self.progress.quiet:
-            print(line, file=sys.stderr, flush=True)
+        self.progress.say(line)
 
 
 def _table(names: list[str], ledger: Ledger) -> dict[str, Any]:

@@ -1,104 +1,37 @@
-"""Progress on stderr: a live bar where there is a terminal, a plain line now and then where there is none."""
+"""What a run tells of itself while it goes on. This one says nothing; `reports.progress` shows it on a terminal."""
 
 from __future__ import annotations
 
-import sys
-import time
 from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
-
-PLAIN_EVERY = 10.0  # seconds between two plain lines
 
 
 class Progress:
     """One run: start, update at every evaluation, stop. Several: `cells` before them, `next_cell` and `cell_done` around
     each, `end` after."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.quiet = quiet
-        self.console = Console(stderr=True)
-        self.bar: Bar | None = None
-        self.all: TaskID | None = None  # the bar over all cells
-        self.last = 0.0
-        self.cell = ""  # which of several runs this is
-
     def cells(self, count: int) -> None:
         """`count` runs follow."""
-        self.count, self.done = count, 0
-        if not self.quiet and self.console.is_terminal:
-            self.all = self._live().add_task("all cells", total=count, words="")
 
     def next_cell(self, label: str) -> None:
-        self.cell = f"[{self.done + 1}/{self.count}] {label}"
+        """The next of several runs begins."""
 
     def cell_done(self, *, found: bool) -> None:
         """The cell is finished, or was `found` in the store."""
-        self.done += 1
-        if self.bar is not None and self.all is not None:
-            self.bar.update(self.all, completed=self.done)
-        elif not self.quiet and found:
-            print(f"{self.cell}: found in the store", file=sys.stderr, flush=True)
 
     def waiting(self, holder: str) -> None:
         """Another process is at this cell."""
-        self.say(f"{self.cell}: process {holder} is at it, waiting")
-
-    def say(self, line: str) -> None:
-        """A line for people, above the bar."""
-        if not self.quiet:
-            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
         """No more cells; also when one of them failed."""
-        self.all = None
-        self.stop()
 
     def start(self, rounds: int, first: int, title: str, compile_seconds: float) -> None:
-        self.rounds, self.first, self.clock = rounds, first, time.perf_counter()
-        if self.quiet:
-            return
-        title = self.cell or title
-        if not self.console.is_terminal:
-            print(f"{title}: compiled in {compile_seconds:.1f} s, {rounds - first} rounds to go", file=sys.stderr, flush=True)
-            return
-        self.task = self._live().add_task(title.replace("[", "\\["), total=rounds, completed=first, words="")
+        """The rounds begin, from `first` on."""
 
     def update(self, number: int, rows: list[dict[str, Any]]) -> None:
-        if self.quiet:
-            return
-        seconds = max(time.perf_counter() - self.clock, 1e-9)
-        rate = (number - self.first) / seconds
-        words = f"loss {_mean(rows, 'global_loss')}  accuracy {_mean(rows, 'global_accuracy')}  {rate:.0f} rounds/s"
-        if self.bar is not None:
-            self.bar.update(self.task, completed=number, words=words)
-        elif number > self.first and (time.perf_counter() - self.last > PLAIN_EVERY or number == self.rounds):
-            self.last = time.perf_counter()
-            left = (self.rounds - number) / rate if rate else 0.0
-            print(f"round {number}/{self.rounds}  {words}  {left:.0f} s left", file=sys.stderr, flush=True)
+        """`number` rounds are done; `rows` are their metrics, one per seed."""
 
     def stop(self) -> None:
-        """The run is over; the bar over all cells stays."""
-        if self.bar is None:
-            return
-        if self.all is not None:
-            self.bar.remove_task(self.task)
-            return
-        self.bar.stop()
-        self.bar = None
+        """The run is over."""
 
-    def _live(self) -> Bar:
-        if self.bar is None:
-            self.bar = Bar(
-                TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"),
-                TimeElapsedColumn(), TimeRemainingColumn(), console=self.console, transient=True,
-            )  # fmt: skip
-            self.bar.start()
-        return self.bar
-
-
-def _mean(rows: list[dict[str, Any]], key: str) -> str:
-    known = [row[key] for row in rows if row[key] is not None]
-    return f"{sum(known) / len(known):.4f}" if known else "-"
+    def say(self, line: str) -> None:
+        """A line for people."""

@@ -84,7 +84,7 @@ def serve_job(ask: Ask, stopped: Callable[[], bool]) -> None:
     folder = Path(os.environ[RUN_FOLDER])
     configure_jax()
     try:
-        serve_rounds(Path(os.environ[RUN_FILE]), folder, ask, progress=Progress(quiet=True), stopped=stopped)
+        serve_rounds(Path(os.environ[RUN_FILE]), folder, ask, progress=Progress(), stopped=stopped)
     except Stopped:
         return
     except FedtierError as error:

@@ -18,7 +18,7 @@ def serve_run(config: dict[str, Any], connect: Callable[[Sequence[str]], Ask]) -
     """Starts the run in the folder `out`, or goes on with the one that is there."""
     file, folder = (path_of(config, key, "[tool.flwr.app.config]") for key in ("run", "out"))
     configure_jax()
-    serve_rounds(file, folder, connect(load_run_file(file).wire.sites), progress=Progress(quiet=True))
+    serve_rounds(file, folder, connect(load_run_file(file).wire.sites), progress=Progress())
 
 
 app = server_app(serve_run)
