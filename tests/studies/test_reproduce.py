@@ -59,9 +59,9 @@ def test_the_table_has_eleven_rows_in_nine_settings_and_the_same_local_steps_for
         assert config.method.server_seat == ("server data" in cell.method)
 
 
-def test_the_letter_has_the_papers_constants(tables):
+def test_the_published_method_has_the_papers_constants(tables):
     for cell in whole_plan(tables).cells:
-        if cell.method == "ZO-HFL, letter":
+        if cell.method == "ZO-HFL, as published":
             chosen = cell.config.method.options
             kept = {key: chosen[key] for key in ("estimator", "smoothing", "directions", "server_steps", "server_step")}
             assert kept == {"estimator": "sphere", "smoothing": 0.1, "directions": 1, "server_steps": 1, "server_step": "sgd"}
@@ -149,23 +149,23 @@ def test_parts_run_by_several_processes_make_one_table_in_every_format(fedtier, 
     words = ["reproduce", "table1", "--quick", *options(TINY), "--store", "cells", "--out", "out"]
     code, out, err = fedtier(*words, "--only", "fedavg 1000")
     assert code == 0 and "FedAvg + server data" in out and "SCAFFOLD" not in out and "found" not in err, err
-    code, out, err = fedtier(*words, "--only", "letter zo-hfl 1000")
+    code, out, err = fedtier(*words, "--only", "published zo-hfl 1000")
     assert code == 0 and "[1/1]" in err, err
-    code, out, err = fedtier(*words, "--only", "fedavg 1000", "--only", "letter zo-hfl 1000", "--json")
+    code, out, err = fedtier(*words, "--only", "fedavg 1000", "--only", "published zo-hfl 1000", "--json")
     content = json.loads(out)
     assert code == 0 and err.count("found in the store") == 3
     assert content["how"] == "quick, not the full result: 2 rounds, 2 seeds"
     assert [(cell["method"], cell["paper"], len(cell["values"])) for cell in content["cells"]] == [
-        ("FedAvg", 87.17, 2), ("ZO-HFL, letter", 90.82, 2), ("FedAvg + server data", None, 2),
+        ("FedAvg", 87.17, 2), ("ZO-HFL, as published", 90.82, 2), ("FedAvg + server data", None, 2),
     ]  # fmt: skip
-    assert [claim["claim"] for claim in content["orderings"]] == ["ZO-HFL, letter above FedAvg on mnist (1000, 90 %)"]
+    assert [claim["claim"] for claim in content["orderings"]] == ["ZO-HFL, as published above FedAvg on mnist (1000, 90 %)"]
     lines = list(csv.DictReader((tmp_path / "out" / "table1.csv").open()))
     assert [float(line["mean"]) for line in lines] == pytest.approx([cell["mean"] for cell in content["cells"]])
     assert "| FedAvg | " in (tmp_path / "out" / "table1.md").read_text()
     assert "\\toprule" in (tmp_path / "out" / "table1.tex").read_text()
     assert json.loads((tmp_path / "out" / "table1.json").read_text()) == content
     labels = {json.loads(file.read_text())["method"] for file in (tmp_path / "cells").glob("*/labels.json")}
-    assert labels == {"FedAvg", "ZO-HFL, letter", "FedAvg + server data"}
+    assert labels == {"FedAvg", "ZO-HFL, as published", "FedAvg + server data"}
 
 
 def test_figure_1_counts_every_row_once_in_each_partition(fedtier, mnist, tmp_path):
@@ -180,14 +180,16 @@ def test_figure_1_counts_every_row_once_in_each_partition(fedtier, mnist, tmp_pa
 
 def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mnist, tmp_path):
     tiny = [*TINY[:2], *TINY[3:]]  # its taus are the point
-    words = ["reproduce", "figure2", "--quick", *options(tiny), "--store", "cells", "--only", "letter 0.1", "--json"]
+    words = ["reproduce", "figure2", "--quick", *options(tiny), "--store", "cells", "--only", "published 0.1", "--json"]
     code, out, err = fedtier(*words)
     assert code == 0, err
     methods = [cell["method"] for cell in json.loads(out)["cells"]]
-    assert methods == ["ZO-HFL, letter", "ZO-HFL, letter, tau = 5", "ZO-HFL, letter, tau = 50"]
+    assert methods == ["ZO-HFL, as published", "ZO-HFL, as published, tau = 5", "ZO-HFL, as published, tau = 50"]
     picture = (tmp_path / "figures" / "figure2.svg").read_text()
     assert all(f"τ = {tau}" in picture for tau in (5, 20, 50)) and "mnist (0.1, 10 %)" in picture
-    code, _, err = fedtier("reproduce", "table1", "--quick", *options(tiny), "--store", "cells", "--only", "zo-hfl letter 0.1")
+    code, _, err = fedtier(
+        "reproduce", "table1", "--quick", *options(tiny), "--store", "cells", "--only", "zo-hfl published 0.1"
+    )
     assert code == 0 and err.count("found in the store") == 1
 
 
@@ -219,7 +221,7 @@ def test_figure_3_is_the_closed_form_and_smoothing_sees_past_the_flat_part(fedti
         (["figure3", "--set", "run.rounds=3"], ["--set", "figure3 has no cells"]),
         (["figure3", "--only", "mnist"], ["--only", "figure3 has no cells"]),
         (["figure1"], ["FEDTIER_DATA", "nowhere"]),
-        (["table1", "--only", "server letter mnist 1"], ["FEDTIER_DATA", "nowhere"]),
+        (["table1", "--only", "server published mnist 1"], ["FEDTIER_DATA", "nowhere"]),
     ],
 )
 def test_impossible_requests_are_refused_before_any_work(fedtier, tmp_path, monkeypatch, words, said):
