@@ -36,15 +36,15 @@ def mnist(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture(scope="module")
 def tables() -> dict:
-    return reproduce.read("table1")
+    return reproduce.load_tables("table1")
 
 
-def whole_plan(tables: dict, store: Path = Path("cells")) -> comparison.Comparison:
-    return comparison.plan({k: v for k, v in tables.items() if k not in ("paper", "quick")}, store)
+def whole_comparison(tables: dict, store: Path = Path("cells")) -> comparison.Comparison:
+    return comparison.make_comparison({k: v for k, v in tables.items() if k not in ("paper", "quick")}, store)
 
 
 def test_the_table_has_eleven_rows_in_nine_settings_and_the_same_local_steps_for_all(tables):
-    plan = whole_plan(tables)
+    plan = whole_comparison(tables)
     assert len(plan.cells) == 99 and len({cell.folder for cell in plan.cells}) == 99
     for cell in plan.cells:
         config = cell.config
@@ -60,7 +60,7 @@ def test_the_table_has_eleven_rows_in_nine_settings_and_the_same_local_steps_for
 
 
 def test_the_published_method_has_the_papers_constants(tables):
-    for cell in whole_plan(tables).cells:
+    for cell in whole_comparison(tables).cells:
         if cell.method == "ZO-HFL, as published":
             chosen = cell.config.method.options
             kept = {key: chosen[key] for key in ("estimator", "smoothing", "directions", "server_steps", "server_step")}
