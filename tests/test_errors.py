@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedtier.errors import NOTHING, FedtierError, choice, nearest, not_negative, positive, require, share, whole
+from fedtier.errors import NOTHING, FedtierError, called, choice, nearest, not_negative, positive, require, share, whole
 
 
 def test_a_refusal_shows_name_value_rule_and_hint():
@@ -41,3 +41,13 @@ def test_require_raises_only_when_the_condition_fails():
     require(True, "x", 1, "rule")
     with pytest.raises(FedtierError, match="rule"):
         require(False, "x", 1, "rule")
+
+
+def test_a_refusal_is_heard_by_the_name_the_user_knows_and_others_pass():
+    class Special(FedtierError):
+        pass
+
+    with pytest.raises(Special, match=r"data\.alpha = -1: must be positive\n  hint: try 1"), called({"alpha": "data.alpha"}):
+        raise Special("alpha", -1, "must be positive", "try 1")
+    with pytest.raises(FedtierError, match="^beta = 2"), called({"alpha": "data.alpha"}):
+        raise FedtierError("beta", 2, "is wrong")

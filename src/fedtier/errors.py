@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -16,6 +17,18 @@ class FedtierError(ValueError):
         self.name, self.value, self.rule, self.hint = name, value, rule, hint
         shown = "" if value is NOTHING else f" = {value!r}"
         super().__init__(f"{name}{shown}: {rule}" + (f"\n  hint: {hint}" if hint else ""))
+
+
+@contextmanager
+def called(names: Mapping[str, str]) -> Iterator[None]:
+    """Inside, a refusal that names a parameter names it as the user knows it: with {"alpha": "data.alpha"} a function that
+    refuses its `alpha` is heard to refuse `data.alpha`."""
+    try:
+        yield
+    except FedtierError as error:
+        if error.name not in names:
+            raise
+        raise type(error)(names[error.name], error.value, error.rule, error.hint) from error
 
 
 class FedtierWarning(UserWarning):

@@ -109,6 +109,11 @@ class Config(Table):
 TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}
 
 
+def keys_of(*tables: str) -> dict[str, str]:
+    """The keys of these tables by the name of the parameter that they set: `alpha` is data.alpha. For `errors.called`."""
+    return {key: f"{table}.{key}" for table in tables for key in TABLES[table].model_fields}
+
+
 def load_config(file: str | Path | None = None, settings: Iterable[str] = ()) -> Config:
     """The configuration of a TOML file (defaults where it is silent) with `table.key=value` settings on top."""
     tables = read_toml(Path(file)) if file is not None else {}
