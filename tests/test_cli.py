@@ -265,8 +265,8 @@ def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(
     sound = running.run_experiment(short, tmp_path / "sound", progress=Progress())
     evaluator = running.evaluator
 
-    def loss_explodes_after_round_4(experiment):
-        evaluate = evaluator(experiment)
+    def loss_explodes_after_round_4(experiment, engine):
+        evaluate = evaluator(experiment, engine)
 
         def judge(state, number):
             scores = evaluate(state, number)

@@ -8,8 +8,8 @@ import pytest
 from fedtier import keys
 from fedtier.compilation import GPU_PRODUCTS, precise
 from fedtier.engines import compiled
-from fedtier.engines.compiled import _layout
 from fedtier.engines.devices import COPIES, as_many_as_hold, balance, dealt, everywhere, on_all, rank
+from fedtier.engines.layout import layout_for
 from fedtier.methods import fedavg, scaffold
 from fedtier.problem import cross_entropy, softmax, supervised
 
@@ -86,11 +86,10 @@ def test_a_large_cohort_of_small_models_in_chunks_equals_one_after_another(facto
     model = softmax(64, 10)
     method = factory(supervised(cross_entropy(model)))
     federation, plan = digits(clients=40), bumpy_plan(2, clients=40)
-    members = (np.zeros(plan.cohort),)
-    assert _layout(members, 640) == 16 and _layout(members, 2049) == "auto" and _layout((np.zeros(17),), 640) == "map"
+    assert layout_for(plan.cohort, 640) == 16 and layout_for(plan.cohort, 2049) == "auto" and layout_for(17, 640) == "map"
     ends = []
-    for cohort in ("auto", "map"):
-        engine = compiled(method, capacity=2, cohort=cohort, devices=DEVICES[:1])
+    for layout in ("auto", "map"):
+        engine = compiled(method, capacity=2, layout=layout, devices=DEVICES[:1])
         state, _ = engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(0), 0, 2)
         ends.append(np.asarray(state.server.x.weight))
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-6 * np.abs(ends[1]).max())

@@ -10,7 +10,7 @@ from fedtier.engines import compiled, messages
 from fedtier.engines.battery import check_method, check_problem, method_claims
 from fedtier.errors import FedtierError
 from fedtier.federation import Plan, with_seat
-from fedtier.methods import METHODS, fedavg, zo_hfl
+from fedtier.methods import METHODS, fedavg, scaffold, zo_hfl
 from fedtier.methods.method import Method
 from fedtier.problem import Rows, ball, cross_entropy, softmax, supervised
 
@@ -35,18 +35,18 @@ def distance(found, wanted):
 def test_compiled_and_messages_give_the_same_models(name):
     federation, plan = digits(radius=0.3), bumpy_plan(4)
     method = METHODS[name].factory(PROBLEM)
-    fast, fast_info = play(compiled(method, capacity=4, cohort="map"), federation, plan, 4)
+    fast, fast_info = play(compiled(method, capacity=4, layout="map"), federation, plan, 4)
     slow, slow_info = play(messages(method), federation, plan, 4)
     assert distance(fast, slow) <= 1e-6
     assert jax.tree.structure(fast_info) == jax.tree.structure(slow_info)
 
 
-@pytest.mark.parametrize("cohort", ["vmap", 2])
-def test_however_the_cohort_is_laid_out_the_models_are_the_same(cohort):
+@pytest.mark.parametrize("layout", ["vmap", 2])
+def test_however_the_cohort_is_laid_out_the_models_are_the_same(layout):
     federation, plan = digits(radius=0.3), bumpy_plan(4)
     method = fedavg(PROBLEM)
-    one, _ = play(compiled(method, capacity=4, cohort="map"), federation, plan, 4)
-    other, _ = play(compiled(method, capacity=4, cohort=cohort), federation, plan, 4)
+    one, _ = play(compiled(method, capacity=4, layout="map"), federation, plan, 4)
+    other, _ = play(compiled(method, capacity=4, layout=layout), federation, plan, 4)
     assert distance(one, other) <= 1e-6
 
 
@@ -157,3 +157,22 @@ def test_more_rounds_than_the_capacity_are_refused_with_the_capacity_they_need()
     engine = compiled(fedavg(supervised(cross_entropy(model))), capacity=3)
     with pytest.raises(FedtierError, match="capacity=4"):
         engine.advance(engine.init(model.init(None), federation), federation, bumpy_plan(rounds=6), keys.root(0), 0, 4)
+
+
+@pytest.mark.parametrize("make", [
+    lambda method: compiled(method, capacity=3, devices=jax.devices()[:1]),
+    lambda method: compiled(method, capacity=3),
+    messages,
+], ids=["one device", "all devices", "messages"])  # fmt: skip
+def test_a_state_that_was_advanced_may_be_used_again(make):
+    """The first state comes from `init`, the later ones from `advance`, which has put them on all devices."""
+    federation, plan, engine = digits(), bumpy_plan(6), make(scaffold(PROBLEM))
+    state = engine.init(MODEL.init(None), federation)
+    for first in (0, 2, 4):
+        before = jax.tree.map(np.array, state)
+        one, _ = engine.advance(state, federation, plan, keys.root(0), first, 2)
+        jax.tree.map(np.testing.assert_array_equal, state, before)
+        again, _ = engine.advance(state, federation, plan, keys.root(0), first, 2)
+        jax.tree.map(np.testing.assert_array_equal, again, one)
+        assert distance(one, before) > 0
+        state = one

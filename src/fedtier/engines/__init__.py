@@ -7,15 +7,19 @@ from ..lazy import lazily
 if TYPE_CHECKING:
     from .battery import check_method, check_problem
     from .compiled import compiled
-    from .engine import Engine, State
+    from .engine import Advance, Engine, Evaluate, Init, Measure, State
     from .messages import messages
+    from .sweep import sweep
 
-__all__ = ["Engine", "State", "check_method", "check_problem", "compiled", "messages"]
+__all__ = [
+    "Advance", "Engine", "Evaluate", "Init", "Measure", "State", "check_method", "check_problem", "compiled", "messages",
+    "sweep",
+]  # fmt: skip
 
 lazily(
     __name__,
     {
-        "Engine": "engine", "State": "engine", "check_method": "battery", "check_problem": "battery",
-        "compiled": "compiled", "messages": "messages",
+        "Advance": "engine", "Engine": "engine", "Evaluate": "engine", "Init": "engine", "Measure": "engine", "State": "engine",
+        "check_method": "battery", "check_problem": "battery", "compiled": "compiled", "messages": "messages", "sweep": "sweep",
     },
 )  # fmt: skip

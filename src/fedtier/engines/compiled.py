@@ -2,60 +2,148 @@
 
 A loop over rounds; inside it the cohort, one client after another (`map`), all at once (`vmap`) or in chunks sorted by
 their local steps (a number). Bounds are traced and the plan arrives padded, so neither growing H, another seed nor a
-shorter last stretch compiles anything. Client state is gathered and scattered in place, held once.
+shorter last stretch compiles anything. Client state is gathered and scattered in place within a call; the caller's own
+state stays, so a call holds it twice.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Device
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from .. import trees
 from ..compilation import jitted, precise
 from ..errors import choice, require, whole
 from ..federation import Federation, Plan
 from ..methods.method import Method, turn_of
-from .devices import as_many_as_hold, balance, dealt, everywhere, on_all, rank
-from .engine import Engine, Slice, State, check_federation, check_rounds, initial_state, round_of
+from .devices import as_many_as_hold, balance, dealt, everywhere, on_all
+from .engine import (
+    Engine,
+    Measure,
+    Number,
+    Slice,
+    State,
+    check_chosen,
+    check_federation,
+    check_rounds,
+    initial_state,
+    round_of,
+)  # fmt: skip
+from .layout import Layout, each, layout_for, rows_of
 
-SMALL, CHUNK = 2048, 16  # numbers a client handles, and clients in a chunk: by measurement, docs/scaling.md
+Sharing = tuple[Device, ...]  # the devices that share the work; fewer than two: none do
 
 
 def compiled(
     method: Method,
     *,
     capacity: int = 100,
-    cohort: str | int = "auto",
-    devices: Sequence[Any] | None = None,
+    layout: Layout = "auto",
+    devices: Sequence[Device] | None = None,
     seeds: bool = False,
 ) -> Engine:
     """The engine for `method`.
 
     capacity   the most rounds one call may advance
-    cohort     "map", "vmap", a chunk size, or "auto": vmap on a GPU; on a CPU map, where a batched product is slower
-               than several plain ones and nobody waits for the slowest client, but chunks for models so small that
+    layout     of a cohort: "map", "vmap", a chunk size, or "auto": vmap on a GPU; on a CPU map, where a batched product is
+               slower than several plain ones and nobody waits for the slowest client, but chunks for models so small that
                what counts is the number of operations and not their size (docs/scaling.md)
     devices    share the cohort, or the seeds, among these; by default all there are, or on a CPU as many cores as
                may each hold the clients' state (4 GiB in all). Replies are gathered before they are summed, so the
-               result does not depend on how many there are
+               result does not depend on how many there are. (): share nothing, as inside `sweep`
     seeds      state, plan, key, federation (but its arrays) and x carry a leading axis, one row per seed
     """
     whole("capacity", capacity)
-    if isinstance(cohort, int):
-        whole("cohort", cohort)
+    if isinstance(layout, int):
+        whole("layout", layout)
     else:
-        choice("cohort", cohort, ("auto", "map", "vmap"))
+        choice("layout", layout, ("auto", "map", "vmap"))
+    engine = _Compiled(method, capacity, layout, devices, seeds)
+    return Engine("compiled", engine.init, engine.advance, engine.evaluate)
 
-    @functools.partial(jax.jit, static_argnames="sharing")  # so that it is traced once: for its shapes, then for its place
-    def play(state: State, federation: Federation, key: Any, number: Any, row: Slice, sharing: tuple) -> Any:
-        ids, arrived = row.ids, row.arrived
+
+class _Compiled:
+    """The programs of one engine, each made where it is first needed."""
+
+    def __init__(self, method: Method, capacity: int, layout: Layout, devices: Sequence[Device] | None, seeds: bool) -> None:
+        self.method, self.capacity, self.layout, self.seeds = method, capacity, layout, seeds
+        self.devices = None if devices is None else tuple(devices)
+        self._programs: dict[tuple, Callable[..., PyTree]] = {}
+        self._placed: dict[Sharing, tuple[Federation, Federation]] = {}
+        self._play = jax.jit(self._round, static_argnames="sharing")  # traced once: for its shapes, then for its place
+        self._first_state = jax.jit(self._initial)
+        self._taken = jax.jit(self._taken_by)
+
+    # -- init
+
+    def init(self, x: PyTree, federation: Federation) -> State:
+        check_federation(self.method, federation)
+        return self._first_state(x, federation._replace(arrays=()))
+
+    def _initial(self, x: PyTree, federation: Federation) -> State:
+        one = functools.partial(initial_state, self.method)
+        return jax.vmap(one)(x, federation) if self.seeds else one(x, federation)
+
+    # -- advance
+
+    def advance(
+        self, state: State, federation: Federation, plan: Plan, key: Key[Array, "..."], first: int, count: int
+    ) -> tuple[State, PyTree]:
+        check_rounds(plan, first, count)
+        rule = f"must be at most the engine's capacity, {self.capacity}"
+        require(count <= self.capacity, "count", count, rule, f"compiled(method, capacity={count})")
+        sharing = as_many_as_hold(state.clients) if self.devices is None else self.devices
+        rest = (Slice.of(plan, first, count, self.capacity), key, np.int32(first), np.int32(count))
+        inside = _is_traced(state, federation, rest)
+        if not inside:
+            state, rest = everywhere((state, rest), sharing)
+            federation = self._on(federation, sharing)
+        program = self._rounds_of_seeds if self.seeds else self._rounds
+        state, infos = self._program("advance", program, sharing, inside)(state, federation, *rest)
+        if not inside:
+            infos = trees.map(np.asarray, infos)  # small; to cut a device's array would compile something for each count
+        return state, trees.map(lambda a: a[:, :count] if self.seeds else a[:count], infos)
+
+    def _rounds_of_seeds(
+        self, state: State, federation: Federation, rows: Slice, key: Key[Array, "seeds"], first: Number, count: Number,
+        sharing: Sharing,
+    ) -> tuple[State, PyTree]:  # fmt: skip
+        """Devices share the seeds where these keep them as busy as the cohort would: seeds never wait for each other."""
+        number, _, size = rows.ids.shape
+        by_seed = balance(number, sharing) >= balance(size, sharing)
+
+        def one(member: tuple) -> tuple[State, PyTree]:
+            state, rest, rows, key, count = member
+            federation_of_seed = rest._replace(arrays=federation.arrays)
+            return self._rounds(state, federation_of_seed, rows, key, first, count, () if by_seed else sharing)
+
+        members = (state, federation._replace(arrays=()), rows, key, jnp.broadcast_to(count, number))
+        return dealt(lambda members: each(one, members), members, sharing if by_seed else (), idle=_without_rounds)
+
+    def _rounds(
+        self, state: State, federation: Federation, rows: Slice, key: Key[Array, ""], first: Number, count: Number,
+        sharing: Sharing,
+    ) -> tuple[State, PyTree]:  # fmt: skip
+        def body(k: Int[Array, ""], carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
+            state, infos = carry
+            state, info = self._play(state, federation, key, first + k, trees.take(rows, k), sharing)
+            return state, trees.map(lambda all, one: all.at[k].set(one), infos, info)
+
+        shapes = jax.eval_shape(lambda: self._play(state, federation, key, first, trees.take(rows, 0), sharing))[1]
+        infos = trees.map(lambda s: jnp.zeros((self.capacity, *s.shape), s.dtype), shapes)
+        return jax.lax.fori_loop(0, count, body, (state, infos))
+
+    def _round(
+        self, state: State, federation: Federation, key: Key[Array, ""], number: Number, row: Slice, sharing: Sharing
+    ) -> tuple[State, PyTree]:
+        method, ids, arrived = self.method, row.ids, row.arrived
         round = round_of(federation, number, ids, arrived, key)
         turns = jax.vmap(lambda i, steps: turn_of(number, i, steps, key))(ids, row.steps)
         shared = method.broadcast(state.server, round)
@@ -68,117 +156,92 @@ def compiled(
             return method.local(client, shared, own, federation.view(window), spec, turn)
 
         def part(members: tuple) -> tuple[PyTree, PyTree]:
-            how = _layout(members, trees.size((shared, trees.take(members[0], 0)))) if cohort == "auto" else cohort
-            return each(one, members, how, members[-1].steps)
+            numbers = trees.size((shared, trees.take(members[0], 0)))
+            layout = layout_for(rows_of(members), numbers) if self.layout == "auto" else self.layout
+            return each(one, members, layout, members[-1].steps)
 
         clients, ups = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
         server, info = method.aggregate(state.server, owns, ups, specs, round)
         return State(server, _scatter(state.clients, clients, ids, arrived)), info
 
-    def advance(
-        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: tuple
-    ) -> tuple[State, PyTree]:
-        def body(k: Int[Array, ""], carry: tuple[State, PyTree]) -> tuple[State, PyTree]:
-            state, infos = carry
-            state, info = play(state, federation, key, first + k, trees.take(rows, k), sharing)
-            return state, trees.map(lambda all, one: all.at[k].set(one), infos, info)
+    # -- evaluate
 
-        shapes = jax.eval_shape(lambda: play(state, federation, key, first, trees.take(rows, 0), sharing))[1]
-        infos = trees.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
-        return jax.lax.fori_loop(0, count, body, (state, infos))
+    def evaluate(
+        self, state: State, federation: Federation, key: Key[Array, "..."], number: Number,
+        steps: Int[np.ndarray, "c"] | Int[Array, "c"], measure: Measure, chosen: Int[np.ndarray, "c"] | Sequence[int],
+    ) -> tuple[PyTree, PyTree]:  # fmt: skip
+        who = check_chosen(federation, chosen, steps)
+        sharing = tuple(jax.devices()) if self.devices is None else self.devices
+        rest = (key, jnp.asarray(number, jnp.int32), jnp.asarray(steps), jnp.asarray(who))
+        inside = _is_traced(state, federation, rest)
+        taken = self._taken(state, who)
+        if not inside:
+            taken, rest = everywhere((taken, rest), sharing)
+            federation = self._on(federation, sharing)
+        program = functools.partial(self._scores_of_seeds if self.seeds else self._scores, measure=measure)
+        found = self._program(measure, program, sharing, inside)(taken, federation, *rest)
+        return found if inside else trees.map(np.asarray, found)
 
-    def advance_seeds(
-        state: State, federation: Federation, rows: Slice, key: Any, first: Any, count: Any, sharing: tuple
-    ) -> tuple[State, PyTree]:
-        """Devices share the seeds where these keep them as busy as the cohort would: seeds never wait for each other."""
-        number, _, size = rows.ids.shape
-        by_seed = balance(number, sharing) >= balance(size, sharing)
+    def _taken_by(self, state: State, who: Int[Array, "c"]) -> State:
+        """The state with those clients alone."""
+        return state._replace(clients=trees.map(lambda a: a[:, who] if self.seeds else a[who], state.clients))
 
-        def one(member: tuple) -> tuple[State, PyTree]:
-            state, rest, rows, key, count = member
+    def _scores_of_seeds(
+        self, state: State, federation: Federation, key: Key[Array, "seeds"], number: Number, steps: Int[Array, "c"],
+        who: Int[Array, "c"], measure: Measure, sharing: Sharing,
+    ) -> tuple[PyTree, PyTree]:  # fmt: skip
+        """Devices share the seeds where these keep them as busy as the clients would."""
+        by_seed = balance(key.shape[0], sharing) >= balance(who.shape[0], sharing)
+
+        def one(member: tuple) -> tuple[PyTree, PyTree]:
+            state, rest, key = member
             federation_of_seed = rest._replace(arrays=federation.arrays)
-            return advance(state, federation_of_seed, rows, key, first, count, () if by_seed else sharing)
+            return self._scores(state, federation_of_seed, key, number, steps, who, measure, () if by_seed else sharing)
 
-        members = (state, federation._replace(arrays=()), rows, key, jnp.broadcast_to(count, number))
-        return dealt(lambda members: each(one, members), members, sharing if by_seed else (), idle=_without_rounds)
+        members = (state, federation._replace(arrays=()), key)
+        return dealt(lambda members: each(one, members), members, sharing if by_seed else ())
 
-    @functools.cache
-    def program(sharing: tuple, inside: bool) -> Callable[..., tuple[State, PyTree]]:
-        run = on_all(sharing, functools.partial(advance_seeds if seeds else advance, sharing=sharing))
-        if inside:  # a program of the user's, who compiles it
-            return precise(run)
-        return jitted(run)
+    def _scores(
+        self, state: State, federation: Federation, key: Key[Array, ""], number: Number, steps: Int[Array, "c"],
+        who: Int[Array, "c"], measure: Measure, sharing: Sharing,
+    ) -> tuple[PyTree, PyTree]:  # fmt: skip
+        x = self.method.global_model(state.server)
 
-    def run(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
-        check_rounds(plan, first, count)
-        require(
-            count <= capacity,
-            "count",
-            count,
-            f"must be at most the engine's capacity, {capacity}",
-            f"compiled(method, capacity={count})",
-        )
-        sharing = as_many_as_hold(state.clients) if devices is None else tuple(devices)
-        rest = (Slice.of(plan, first, count, capacity), key, np.int32(first), np.int32(count))
-        inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((state, federation, rest)))
-        if not inside:
-            state, rest = everywhere((state, rest), sharing)
-            federation = placed(federation, sharing)
-        state, infos = program(sharing, inside)(state, federation, *rest)
-        if not inside:
-            infos = trees.map(np.asarray, infos)  # small; to cut a device's array would compile something for each count
-        return state, trees.map(lambda a: a[:, :count] if seeds else a[:count], infos)
+        def one(member: tuple) -> PyTree:
+            i, client, train, held, spec, steps = member
+            turn = turn_of(number, i, steps, key)
+            return measure.of_client(client, x, federation.view(train), federation.view(held), spec, turn)
 
-    last: list[tuple[Federation, tuple, Federation]] = []
+        windows = (trees.take(part, who) for part in (federation.train, federation.held, federation.spec))
+        of_clients = dealt(lambda members: each(one, members), (who, state.clients, *windows, steps), sharing)
+        return measure.of_model(x, federation.view(federation.server), federation.view(federation.test)), of_clients
 
-    def placed(federation: Federation, sharing: tuple) -> Federation:
+    # -- programs and places
+
+    def _program(self, name: object, function: Callable[..., PyTree], sharing: Sharing, inside: bool) -> Callable[..., PyTree]:
+        """`function` on all devices of `sharing`, compiled, or as it is inside a program of the user's, who compiles it."""
+        if (name, sharing, inside) not in self._programs:
+            run = on_all(sharing, functools.partial(function, sharing=sharing))
+            self._programs[name, sharing, inside] = precise(run) if inside else jitted(run)
+        return self._programs[name, sharing, inside]
+
+    def _on(self, federation: Federation, sharing: Sharing) -> Federation:
         """`federation` on all devices: put there once, as long as it is the one that the last call had."""
-        if not last or last[0][0] is not federation or last[0][1] != sharing:
-            last[:] = [(federation, sharing, everywhere(federation, sharing))]
-        return last[0][2]
-
-    @jax.jit
-    def first_state(x: PyTree, federation: Federation) -> State:
-        one = functools.partial(initial_state, method)
-        return jax.vmap(one)(x, federation) if seeds else one(x, federation)
-
-    def init(x: PyTree, federation: Federation) -> State:
-        check_federation(method, federation)
-        return first_state(x, federation._replace(arrays=()))
-
-    return Engine("compiled", init, run)
+        if sharing not in self._placed or self._placed[sharing][0] is not federation:
+            self._placed[sharing] = (federation, everywhere(federation, sharing))
+        return self._placed[sharing][1]
 
 
-def each(function: Callable[..., PyTree], members: PyTree, how: str | int = "auto", steps: Any = None) -> PyTree:
-    """`function` of every row of `members`: by map, by vmap, or in chunks of rows with similar `steps`."""
-    if how == "auto":
-        how = "map" if jax.default_backend() == "cpu" else "vmap"
-    if isinstance(how, int):
-        place = jnp.arange(_rows(members)) if steps is None else rank(steps)
-        order = jnp.zeros_like(place).at[place].set(jnp.arange(len(place)))
-        return trees.take(jax.lax.map(function, trees.take(members, order), batch_size=how), place)
-    return jax.lax.map(function, members) if how == "map" else jax.vmap(function)(members)
+def _is_traced(*trees: PyTree) -> bool:
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
 
 
-def _layout(members: PyTree, numbers: int) -> str | int:
-    """ "auto" for a cohort in which a client handles so many `numbers`: models and state, not rows."""
-    if numbers > SMALL or jax.default_backend() != "cpu":
-        return "auto"
-    rows = _rows(members)
-    chunk = max(size for size in range(1, CHUNK + 1) if rows % size == 0)  # a remainder would be a second program
-    return chunk if chunk >= CHUNK // 2 else "map"  # fewer at once gain nothing, and wait for the slowest
-
-
-def _rows(members: PyTree) -> int:
-    return jax.tree.leaves(members)[0].shape[0]
-
-
-def _without_steps(members: tuple, which: Any) -> tuple:
+def _without_steps(members: tuple, which: Bool[Array, "S"]) -> tuple:
     *rest, turn = members
     return (*rest, turn._replace(steps=jnp.where(which, 0, turn.steps)))
 
 
-def _without_rounds(members: tuple, which: Any) -> tuple:
+def _without_rounds(members: tuple, which: Bool[Array, "S"]) -> tuple:
     *rest, count = members
     return (*rest, jnp.where(which, 0, count))
 

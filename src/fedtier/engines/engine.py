@@ -1,20 +1,30 @@
-"""What all engines share: the state of a federation and the two verbs that move it."""
+"""What all engines share: the state of a federation, and the three verbs that every engine has.
+
+    init(x, federation) -> State                                        before round 0
+    advance(state, federation, plan, key, first, count) -> (State, Info)        rounds first .. first + count - 1
+    evaluate(state, federation, key, number, steps, measure, chosen) -> (of the model, of the clients)
+
+Each is a Protocol below. An engine of several seeds takes and gives the same with a leading axis, one row per seed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from .. import keys
 from ..errors import require, whole
-from ..federation import Federation, Plan
-from ..methods.method import Method, Round
+from ..federation import Federation, Plan, View
+from ..methods.method import Method, Round, Turn
+
+Table = np.ndarray | Array  # a plan's table: NumPy on the host, traced inside a program
+Number = int | np.integer | Int[Array, ""] | Int[np.ndarray, ""]
 
 
 class State(NamedTuple):
@@ -24,12 +34,72 @@ class State(NamedTuple):
     clients: PyTree  # leaves [m, ...]
 
 
+@runtime_checkable
+class ModelMeasure(Protocol):
+    """What is measured of the global model (None where the method has none), on the server's rows and on the test rows."""
+
+    def __call__(self, x: PyTree | None, server: View, test: View) -> PyTree: ...
+
+
+@runtime_checkable
+class ClientMeasure(Protocol):
+    """What is measured of one client: its state, the global model, its training rows, its held-back rows."""
+
+    def __call__(self, client: PyTree, x: PyTree | None, view: View, held: View, spec: PyTree, turn: Turn) -> PyTree: ...
+
+
+class Measure(NamedTuple):
+    """Two pure functions. Keep the tuple: an engine compiles an evaluation once for each."""
+
+    of_model: ModelMeasure
+    of_client: ClientMeasure
+
+
+@runtime_checkable
+class Init(Protocol):
+    """The state before round 0, from the first model. Refuses a federation that the method cannot run on."""
+
+    def __call__(self, x: PyTree, federation: Federation) -> State: ...
+
+
+@runtime_checkable
+class Advance(Protocol):
+    """The state after rounds `first` .. `first + count - 1` of the plan, and the method's info with a leading axis [count].
+
+    `key` is the run's root. `state` stays as it was and may be used again: to try other rounds from it, or to go back.
+    """
+
+    def __call__(
+        self, state: State, federation: Federation, plan: Plan, key: Key[Array, "..."], first: int, count: int
+    ) -> tuple[State, PyTree]: ...
+
+
+@runtime_checkable
+class Evaluate(Protocol):
+    """(measure.of_model, measure.of_client of each of the `chosen` clients [c, ...]) after `number` rounds.
+
+    `steps` [c] are the local steps of the personal solves, which draw at the address (key, number, client).
+    """
+
+    def __call__(
+        self,
+        state: State,
+        federation: Federation,
+        key: Key[Array, "..."],
+        number: Number,
+        steps: Int[np.ndarray, "c"] | Int[Array, "c"],
+        measure: Measure,
+        chosen: Int[np.ndarray, "c"] | Sequence[int],
+    ) -> tuple[PyTree, PyTree]: ...
+
+
 class Engine(NamedTuple):
-    """init(x, federation) -> State;  advance(state, federation, plan, key, first, count) -> (State, Info [count])."""
+    """See the module and the Protocols."""
 
     name: str
-    init: Callable[..., State]
-    advance: Callable[..., tuple[State, PyTree]]
+    init: Init
+    advance: Advance
+    evaluate: Evaluate
 
 
 def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
@@ -53,9 +123,20 @@ def check_rounds(plan: Plan, first: int, count: int) -> None:
     require(first + count <= rounds, "count", count, f"must end within the plan's {rounds} rounds; first is {first}", hint)
 
 
-def round_of(federation: Federation, number: Any, ids: Any, arrived: Any, key: Key[Array, ""]) -> Round:
+def check_chosen(federation: Federation, chosen: Int[np.ndarray, "c"] | Sequence[int], steps: Table) -> Int[np.ndarray, "c"]:
+    """The numbers of the clients to evaluate, as an array; refuses a client that is not there."""
+    numbers = np.asarray(chosen, np.int32)
+    fits = numbers.ndim == 1 and numbers.size > 0 and numbers.min() >= 0 and numbers.max() < federation.clients
+    require(bool(fits), "chosen", chosen, f"must be clients from 0 to {federation.clients - 1}")
+    require(steps.shape == numbers.shape, "steps", steps.shape, f"must be one number for each of the {numbers.size} clients")
+    return numbers
+
+
+def round_of(
+    federation: Federation, number: Number, ids: Int[Array, "S"], arrived: Bool[Array, "S"], key: Key[Array, ""]
+) -> Round:
     view = federation.view(federation.server)
-    return Round(number, ids, arrived, federation.clients, view, keys.at(key, number, 0))
+    return Round(number, ids, arrived, federation.clients, view, keys.at(key, number, 0))  # pyright: ignore[reportArgumentType]
 
 
 class Slice(NamedTuple):
@@ -63,13 +144,13 @@ class Slice(NamedTuple):
 
     ids: Int[Array, "C S"]
     steps: Int[Array, "C S"]
-    arrived: Any
+    arrived: Bool[Array, "C S"]
 
     @classmethod
     def of(cls, plan: Plan, first: int, count: int, capacity: int) -> Slice:
-        def part(table: Any) -> Any:
+        def part(table: Table) -> Table:
             rows = table[..., first : first + count, :]
             pad = [(0, 0)] * (rows.ndim - 2) + [(0, capacity - count), (0, 0)]
             return np.pad(rows, pad) if isinstance(rows, np.ndarray) else jnp.pad(rows, pad)
 
-        return cls(*(part(table) for table in plan))
+        return cls(*(part(table) for table in plan))  # pyright: ignore[reportArgumentType]

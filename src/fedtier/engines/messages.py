@@ -7,49 +7,55 @@ What a wire would carry, without the wire: use it to see what is sent, to step t
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from collections.abc import Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
 from .. import trees
 from ..compilation import jitted
 from ..errors import NOTHING, FedtierError
 from ..federation import Federation, Plan
-from ..methods.method import Method
+from ..methods.method import Method, turn_of
 from ..protocol import Driver, Job, Ledger, Memory, Player, Rules, Site, loopback, message_shapes
 from ..protocol.shapes import Shapes
-from .engine import Engine, State, check_federation, check_rounds, initial_state
+from .engine import Engine, Measure, Number, State, check_chosen, check_federation, check_rounds, initial_state
 
 RUN = bytes(16)  # one run, one process: no other could be meant
 
 
 def messages(method: Method, *, jit: bool = True) -> Engine:
     """The engine for `method`; with `jit=False` every line runs as plain Python over arrays."""
-    local = jitted(method.local)
+    engine = _Messages(method, jit)
+    return Engine("messages", engine.init, engine.advance, engine.evaluate)
 
-    def site(federation: Federation, shapes: Shapes, state: PyTree, client: int) -> Site:
-        view = federation.view(trees.take(federation.train, client))
-        spec = trees.take(federation.spec, client)
-        player = Player(
-            x=(), shared=shapes.shared, own=shapes.own, rows=1, held=0, init=lambda x: state,
-            play=lambda state, shared, own, turn, weight: local(state, shared, own, view, spec, turn),
-        )  # fmt: skip
-        return Site(str(client), lambda brief, client: player, Memory(None))
 
-    def advance(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
+class _Messages:
+    def __init__(self, method: Method, jit: bool) -> None:
+        self.method, self.jit = method, jit
+        self._local = jitted(method.local)
+
+    def init(self, x: PyTree, federation: Federation) -> State:
+        check_federation(self.method, federation)
+        return initial_state(self.method, x, federation)
+
+    def advance(
+        self, state: State, federation: Federation, plan: Plan, key: Key[Array, ""], first: int, count: int
+    ) -> tuple[State, PyTree]:
         check_rounds(plan, first, count)
-        one = trees.take(state.clients, 0), federation.view(federation.server), trees.take(federation.spec, 0)
+        method, view = self.method, federation.view(federation.server)
+        one = trees.take(state.clients, 0), view, trees.take(federation.spec, 0)
         shapes = message_shapes(method, state.server, *one, federation.clients)
         names = tuple(str(i) for i in range(federation.clients))
         asked = np.unique(np.asarray(plan.ids)[first : first + count]).tolist()
-        sites = {i: site(federation, shapes, trees.take(state.clients, i), i) for i in asked}
-        job = Job(RUN, names, method, plan, key, federation.view(federation.server), lambda rows: federation.spec, shapes.up)
+        sites = {i: self._site(federation, shapes, trees.take(state.clients, i), i) for i in asked}
+        job = Job(RUN, names, method, plan, key, view, lambda rows: federation.spec, shapes.up)
         rules = Rules(start=max(1, len(sites)), quorum=1.0, magnitude=float("inf"))
         ask = loopback({names[i]: one.respond for i, one in sites.items()})
         infos, ledger = [], Ledger.first(state.server, len(names))
-        with contextlib.nullcontext() if jit else jax.disable_jit():
+        with self._plainly():
             driver = Driver(job, ask, rules, note=_raise)
             driver.greet(sites, ledger)
             for number in range(first, first + count):
@@ -61,11 +67,36 @@ def messages(method: Method, *, jit: bool = True) -> Engine:
             after = trees.map(lambda all, row, i=i: all.at[i].set(row), after, now)
         return State(ledger.server, after), trees.stack(infos) if infos else ()
 
-    def init(x: PyTree, federation: Federation) -> State:
-        check_federation(method, federation)
-        return initial_state(method, x, federation)
+    def _site(self, federation: Federation, shapes: Shapes, state: PyTree, client: int) -> Site:
+        view = federation.view(trees.take(federation.train, client))
+        spec = trees.take(federation.spec, client)
+        player = Player(
+            x=(), shared=shapes.shared, own=shapes.own, rows=1, held=0, init=lambda x: state,
+            play=lambda state, shared, own, turn, weight: self._local(state, shared, own, view, spec, turn),
+        )  # fmt: skip
+        return Site(str(client), lambda brief, client: player, Memory(None))
 
-    return Engine("messages", init, advance)
+    def evaluate(
+        self, state: State, federation: Federation, key: Key[Array, ""], number: Number,
+        steps: Int[np.ndarray, "c"] | Int[Array, "c"], measure: Measure, chosen: Int[np.ndarray, "c"] | Sequence[int],
+    ) -> tuple[PyTree, PyTree]:  # fmt: skip
+        who = check_chosen(federation, chosen, steps)
+        x = self.method.global_model(state.server)
+
+        def of(i: int, steps: Int[Array, ""]) -> PyTree:
+            client, train, held, spec = (
+                trees.take(a, i) for a in (state.clients, federation.train, federation.held, federation.spec)
+            )
+            turn = turn_of(jnp.asarray(number, jnp.int32), jnp.asarray(i, jnp.int32), steps, key)
+            return measure.of_client(client, x, federation.view(train), federation.view(held), spec, turn)
+
+        with self._plainly():
+            clients = [of(i, jnp.asarray(h)) for i, h in zip(who.tolist(), steps, strict=True)]
+            model = measure.of_model(x, federation.view(federation.server), federation.view(federation.test))
+        return trees.map(np.asarray, model), trees.map(np.asarray, trees.stack(clients))
+
+    def _plainly(self) -> contextlib.AbstractContextManager:
+        return contextlib.nullcontext() if self.jit else jax.disable_jit()
 
 
 def _raise(line: str) -> None:

@@ -7,7 +7,7 @@ personal models, each on its client's own held-back rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,13 +16,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import keys, trees
-from ..compilation import jitted
-from ..engines.compiled import each
-from ..engines.devices import balance, dealt, everywhere, on_all
-from ..engines.engine import State
-from ..federation import Federation, View, mean_over_rows
+from ..engines import Engine, Measure, State
+from ..federation import View, mean_over_rows
 from ..keys import Tag
-from ..methods.method import Turn, turn_of
+from ..methods.method import Turn
 from ..problem import Rows
 from ..protocol import message_shapes
 from .assemble import Algorithm, Experiment
@@ -75,55 +72,31 @@ def client_scores(
     return (algorithm.problem.f2(x, fresh, spec), accuracy(algorithm, y, held), accuracy(algorithm, x, held)), y
 
 
-def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[..., Scores]:
-    """score(state, federation, key, round, steps) -> Scores of one seed, the clients shared among `devices`; state.clients
-    and steps are those of the evaluated clients alone."""
-    method, chosen = experiment.method, evaluated_clients(experiment)
+def measure_of(experiment: Experiment) -> Measure:
+    """What an engine's `evaluate` is to compute for `scores_of`."""
 
-    def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
-        x = method.global_model(state.server)
+    def of_model(x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
+        return global_scores(experiment, x, server, test)
 
-        def one_client(member: tuple) -> tuple[Any, Any, Any]:
-            client, state, train, held, spec, steps = member
-            turn = turn_of(number, client, steps, key)
-            return client_scores(experiment, state, x, federation.view(train), federation.view(held), spec, turn)[0]
+    def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn) -> tuple[Any, Any, Any]:
+        return client_scores(experiment, client, x, view, held, spec, turn)[0]
 
-        members = (
-            jnp.asarray(chosen), state.clients, trees.take(federation.train, chosen),
-            trees.take(federation.held, chosen), trees.take(federation.spec, chosen), steps,
-        )  # fmt: skip
-        f2, personal, shared = dealt(lambda members: each(one_client, members), members, devices)
-        server, test = federation.view(federation.server), federation.view(federation.test)
-        return Scores(*global_scores(experiment, x, server, test), f2, personal, shared)
-
-    return score
+    return Measure(of_model, of_client)
 
 
-def evaluator(experiment: Experiment) -> Callable[[State, int], Scores]:
-    """evaluate(state, round) -> Scores with a leading axis for the seeds. Devices share the seeds or else the clients."""
-    chosen, devices = evaluated_clients(experiment), jax.devices()
-    by_seed = balance(experiment.config.run.seeds, devices) >= balance(len(chosen), devices)
-    score = scorer(experiment, () if by_seed else devices)
+def scores_of(measured: tuple[PyTree, PyTree]) -> Scores:
+    """From what `evaluate` returns for `measure_of`."""
+    (f1, loss, share), (f2, personal, shared) = measured
+    return Scores(f1, loss, share, f2, personal, shared)
 
-    def all_seeds(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
-        def one(member: tuple) -> Scores:
-            state, rest, key = member
-            return score(state, rest._replace(arrays=federation.arrays), key, number, steps)
 
-        members = (state, federation._replace(arrays=()), key)
-        return dealt(lambda members: each(one, members), members, devices if by_seed else ())
-
-    @jax.jit
-    def taken(state: State) -> State:
-        return State(state.server, trees.map(lambda a: a[:, chosen], state.clients))
-
-    program = jitted(on_all(devices, all_seeds))
+def evaluator(experiment: Experiment, engine: Engine) -> Callable[[State, int], Scores]:
+    """evaluate(state, round) -> Scores with a leading axis for the seeds, by an engine of several seeds."""
+    measure, chosen = measure_of(experiment), evaluated_clients(experiment)
 
     def evaluate(state: State, number: int) -> Scores:
-        steps = jnp.asarray(experiment.steps[number][chosen])
-        given = (taken(state), experiment.federation, experiment.key, jnp.asarray(number), steps)
-        out = program(*everywhere(given, devices))
-        return jax.tree.map(np.asarray, out)
+        steps = experiment.steps[number][chosen]
+        return scores_of(engine.evaluate(state, experiment.federation, experiment.key, number, steps, measure, chosen))
 
     return evaluate
 

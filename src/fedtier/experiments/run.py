@@ -160,7 +160,7 @@ class Session:
     def _compile(self) -> Scores:
         """Compiles rounds and evaluation; the scores of the state as it is."""
         config = self.experiment.config
-        self.evaluate, self.bytes_per_message = evaluator(self.experiment), traffic(self.experiment, self.state)
+        self.evaluate, self.bytes_per_message = evaluator(self.experiment, self.engine), traffic(self.experiment, self.state)
         self.all_finite = jax.jit(trees.all_finite)
         clock = time.perf_counter()
         with self.profile.span("compile", "rounds"):

@@ -15,22 +15,17 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import trees
-from ..compilation import jitted
-from ..engines import State, compiled
-from ..engines.compiled import each
-from ..engines.devices import dealt, everywhere, on_all
+from ..engines import compiled, sweep
 from ..errors import FedtierError, choice, require
 from ..federation import Federation, Plan
 from ..schedules import inverse, inverse_sqrt
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
 from .config import Config
-from .metrics import Scores, evaluated_clients, scorer, spread
+from .metrics import Scores, evaluated_clients, measure_of, scores_of, spread
 
 SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate", "fine_tune")
 
@@ -69,31 +64,19 @@ def run_search(config: Config, grid: dict[str, list[float]], experiment: Experim
     clock = time.perf_counter()
     experiment = experiment or assemble(config)
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    devices, rounds = jax.devices(), config.run.rounds
-    steps = jnp.asarray(experiment.steps[rounds][evaluated_clients(experiment)])
+    rounds, chosen = config.run.rounds, evaluated_clients(experiment)
     if not rounds:
         raise FedtierError("run.rounds", rounds, "a search needs at least one round")
+    steps = experiment.steps[rounds][chosen]
 
-    def final(options: dict[str, Any], x: Any, federation: Federation, plan: Plan, key: Any) -> Scores:
+    def final(options: dict[str, Any], federation: Federation, x: Any, plan: Plan, key: Any) -> Scores:
         traced = with_options(experiment, {name: _shape(name, value) for name, value in options.items()})
-        engine = compiled(traced.method, capacity=rounds, devices=devices[:1])
+        engine = compiled(traced.method, capacity=rounds, devices=())
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
-        judged = State(state.server, trees.take(state.clients, evaluated_clients(experiment)))
-        return scorer(traced)(judged, federation, key, jnp.asarray(rounds), steps)
-
-    def program(columns: dict[str, Any], federation: Federation, *seeds: Any) -> Scores:
-        def all_seeds(options: dict[str, Any]) -> Scores:
-            def one(member: tuple) -> Scores:
-                windows, x, plan, key = member
-                return final(options, x, windows._replace(arrays=federation.arrays), plan, key)
-
-            return each(one, (federation._replace(arrays=()), *seeds))
-
-        return dealt(lambda columns: each(all_seeds, columns), columns, devices)
+        return scores_of(engine.evaluate(state, federation, key, rounds, steps, measure_of(traced), chosen))
 
     columns = {name: jnp.asarray([point[name] for point in points], jnp.float32) for name in grid}
-    given = (columns, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
-    scores = jax.tree.map(np.asarray, jitted(on_all(devices, program))(*everywhere(given, devices)))
+    scores = sweep(final, columns, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
     personal = np.asarray([[spread(seed)["mean"] or np.nan for seed in point] for point in scores.personal_accuracy])
     accuracy = np.where(np.isfinite(scores.global_loss), scores.global_accuracy, np.nan)
     found = [Point(point, accuracy[k], personal[k]) for k, point in enumerate(points)]

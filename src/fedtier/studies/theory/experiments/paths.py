@@ -31,7 +31,7 @@ def path(
         for s in range(seeds)
     ]
     plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
-    engine = compiled(watched, capacity=rounds, cohort="vmap", devices=jax.devices()[:1])
+    engine = compiled(watched, capacity=rounds, layout="vmap", devices=())
 
     state = engine.init(jnp.asarray(x, jnp.float32), federation)
 
