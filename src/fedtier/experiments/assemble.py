@@ -14,7 +14,7 @@ from .. import datasets as data_sets
 from .. import keys
 from ..datasets import Dataset
 from ..errors import FedtierError, require
-from ..federation import Federation, Plan, Window, build, growing_steps, make_plan, partition, with_seat
+from ..federation import Federation, Plan, Window, build, count_of, growing_steps, make_plan, partition, with_seat
 from ..keys import Tag
 from ..methods import Method, lower_level, make, pretrain
 from ..methods.solvers import LowerLevel
@@ -177,7 +177,7 @@ def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, 
 def _validation(federation: Federation, share: float) -> Federation:
     """The first rows of the server's window take the place of the test rows, which then nobody sees."""
     start, size = federation.server
-    held = jnp.round(size * share).astype(size.dtype)
+    held = jnp.asarray(count_of(share, size), size.dtype)
     return federation._replace(test=Window(start, held), server=Window(start + held, size - held))
 
 
