@@ -202,6 +202,17 @@ def test_a_straggler_leaves_scaffolds_controls_alone():
     assert not np.asarray(state.clients.c.weight).any() and not np.asarray(state.server.c.weight).any()
 
 
+def test_a_client_whose_steps_have_size_0_leaves_scaffolds_controls_alone_and_stops_nobody():
+    federation, model = digits(clients=3), softmax(64, 10)
+    still = federation._replace(spec=federation.spec._replace(step_scale=jnp.asarray([1.0, 0.0, 1.0])))
+    plan = bumpy_free_plan(3, 3, steps=4)
+    state = play(scaffold(supervised(cross_entropy(model))), still, plan, model.init(None), 3)
+    controls = np.asarray(state.clients.c.weight)
+    assert not controls[1].any() and np.abs(controls[[0, 2]]).max(axis=(1, 2)).min() > 1e-3
+    np.testing.assert_allclose(np.asarray(state.server.c.weight), controls.mean(axis=0), atol=1e-6)
+    assert np.isfinite(np.asarray(state.server.x.weight)).all()
+
+
 def test_local_only_trains_each_client_from_where_it_stopped():
     federation, plan = digits(), bumpy_plan(6)
     model = softmax(64, 10)

@@ -4,7 +4,7 @@ Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled
 ICML 2020, https://arxiv.org/abs/1910.06378
 
     y_i  <- y_i - tilde_gamma_t (grad f1(y_i, zeta_t) + c - c_i)     H_i times from y_i = x
-    c_i+ <- c_i - c + (x - y_i) / sum_t tilde_gamma_t                 option II; unchanged when H_i = 0
+    c_i+ <- c_i - c + (x - y_i) / sum_t tilde_gamma_t                 option II; unchanged when the sum is 0
     x    <- x + (server_rate/|S|) sum_S (y_i - x)                     c <- c + (1/m) sum_S (c_i+ - c_i)
 
 The published K eta_l is the sum of the steps, which is what remains right when they decay. c stays the mean of all c_i
@@ -68,7 +68,7 @@ def scaffold(
         )  # fmt: skip
         delta_y = trees.sub(y, shared.x)
         path = spec.step_scale * jax.lax.fori_loop(0, turn.steps, lambda t, total: total + lr(t), jnp.zeros(()))
-        moved = turn.steps > 0
+        moved = path > 0  # neither H_i = 0 nor a step size of 0 says anything about a gradient
         delta_c = trees.axpy(-1.0 / jnp.where(moved, path, 1.0), delta_y, trees.scale(-1.0, shared.c))
         delta_c = trees.where(moved, delta_c, trees.zeros_like(delta_c))
         return Client(trees.add(client.c, delta_c)), Up(delta_y, delta_c)
