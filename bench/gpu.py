@@ -175,7 +175,7 @@ def run():
     from fedtier import federation, keys
     from fedtier.engines import compiled
     from fedtier.federation import Plan, make_plan, partition
-    from fedtier.methods import scaffold, zo_hfl
+    from fedtier.methods import guided, scaffold, sphere, zo_hfl
     from fedtier.problem import Rows, cross_entropy, scaled, softmax, supervised
 
     rng = np.random.default_rng(0)
@@ -183,8 +183,8 @@ def run():
     model = softmax(FEATURES, CLASSES)
     problem = supervised(cross_entropy(scaled(model, SHIFT, SCALE)), penalty=1.0, proximity=0.1)
     forms = {
-        "sphere": zo_hfl(problem, estimator="sphere"),
-        "guided": zo_hfl(problem, estimator="guided"),
+        "sphere": zo_hfl(problem, estimator=sphere()),
+        "guided": zo_hfl(problem, estimator=guided()),
         "scaffold": scaffold(problem),
     }
     for name, method in forms.items():

@@ -50,9 +50,11 @@ def _method(work: Workload, model: Model) -> methods.Method:
     problem = supervised(cross_entropy(model), penalty=ZO_HFL.penalty, proximity=ZO_HFL.proximity)
     if work.method == "zo_hfl":
         return methods.zo_hfl(
-            problem, smoothing=ZO_HFL.smoothing, server_lr=ZO_HFL.server_lr, server_batch=ZO_HFL.server_batch,
-            client_lr=work.lr, batch=work.batch,
-        )  # fmt: skip
+            problem,
+            estimator=methods.sphere(smoothing=ZO_HFL.smoothing),
+            local=methods.projected_sgd(f"inverse({work.lr})", batch=work.batch),
+            server=methods.descent(f"inverse_sqrt({ZO_HFL.server_lr})", batch=ZO_HFL.server_batch),
+        )
     return methods.make(work.method, problem, {"client_lr": f"constant({work.lr})", "batch": work.batch})
 
 

@@ -12,25 +12,26 @@ import numpy as np
 from fedtier import keys
 from fedtier.engines import compiled
 from fedtier.federation import build, make_plan, partition
-from fedtier.methods import zo_hfl
+from fedtier.methods import Estimator, descent, exact, orthogonal, projected_sgd, zo_hfl
 from fedtier.problem import Spec
 from fedtier.problem.closed_forms import orthant_example
 
 START = (-0.5, -2.0, -0.2)
 
 
-def run(estimator: str, rounds: int = 200) -> np.ndarray:
+def run(estimator: Estimator, rounds: int = 200) -> np.ndarray:
     """x after `rounds` of zo_hfl with this estimator, from START."""
     rows = np.zeros((8, 3), np.float32)  # the example has no data
     spec = Spec(np.ones(2), np.full(2, np.inf), np.ones(2))
     federation = build(rows, partition.iid(2), clients=2, rng=np.random.default_rng(0), test_share=0.0, spec=spec)
     plan = make_plan(np.random.default_rng(1), clients=2, rounds=rounds, steps=np.full(rounds, 20), participation=1.0)
-    method = zo_hfl(orthant_example(), estimator=estimator, smoothing=0.05, client_lr="constant(0.4)", server_lr=1.0)
+    method = zo_hfl(orthant_example(), estimator=estimator, local=projected_sgd(0.4), server=descent("inverse_sqrt(1.0)"))
     engine = compiled(method, capacity=rounds)
     state, _ = engine.advance(engine.init(jnp.asarray(START), federation), federation, plan, keys.root(0), 0, rounds)
     return np.asarray(method.global_model(state.server))
 
 
 if __name__ == "__main__":
-    for estimator in ("orthogonal", "exact"):
-        print(f"{estimator:10} from {list(START)} to {[round(float(a), 3) for a in run(estimator)]}   the minimum is at -1")
+    for estimator in (orthogonal(smoothing=0.05), exact()):
+        reached = [round(float(a), 3) for a in run(estimator)]
+        print(f"{estimator.name:10} from {list(START)} to {reached}   the minimum is at -1")

@@ -7,7 +7,7 @@ Three sites fit a non-negative mixture with SciPy's bounded least squares, pulle
 
     python examples/black_box.py
 
-The zeroth-order estimators only call it. `estimator = "exact"` cannot: it would have to differentiate through SciPy, and the
+The zeroth-order estimators only call it. The exact one cannot: it would have to differentiate through SciPy, and the
 formula that ignores the bounds points elsewhere wherever one is active.
 """
 
@@ -17,8 +17,7 @@ import numpy as np
 from scipy.optimize import lsq_linear, minimize
 
 from fedtier import keys
-from fedtier.methods.estimators import make
-from fedtier.problem import Bilevel
+from fedtier.methods import orthogonal
 
 N, SITES, MU, PENALTY, ETA = 4, 3, 0.5, 3.0, 0.05
 RNG = np.random.default_rng(0)
@@ -43,7 +42,7 @@ def objective(x: np.ndarray) -> float:
 
 def main(rounds: int = 200) -> tuple[float, float]:
     """The objective that the two-point estimates reach, and the one that SciPy's direct search finds with all sites at hand."""
-    estimator = make("orthogonal", Bilevel(f1=None, f2=None, h=None), directions=2)  # of the problem it needs nothing
+    estimator = orthogonal(smoothing=ETA, directions=2)
     propose = jax.jit(lambda r, i: estimator.propose(keys.at(keys.root(0), r, i + 1), jnp.zeros(N), ()))
     x = np.zeros(N)
     for r in range(rounds):
@@ -51,7 +50,7 @@ def main(rounds: int = 200) -> tuple[float, float]:
         for i in range(SITES):
             v = propose(r, i)
             slopes = [(f2(i, x + ETA * d) - f2(i, x - ETA * d)) / (2 * ETA) for d in np.asarray(v)]  # two solves a direction
-            g += np.asarray(estimator.estimate(jnp.asarray(slopes), v, None, None)) / SITES
+            g += np.asarray(estimator.estimate(jnp.asarray(slopes), v, keys.root(0), None)) / SITES
         x = x - 0.3 / np.sqrt(r + 1) * (x - CENTRE + g)
     best = minimize(objective, CENTRE, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-7})
     return objective(x), min(best.fun, objective(x))

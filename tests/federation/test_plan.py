@@ -1,6 +1,7 @@
 """The plan: exact local steps, cohorts of the asked size, losses at the asked rates."""
 
 import math
+from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import pytest
@@ -38,19 +39,30 @@ def test_every_client_has_its_own_tau():
 @given(
     clients=st.integers(1, 30),
     rounds=st.integers(0, 12),
-    participation=st.floats(0.01, 1.0),
+    participation=st.integers(1, 100).map(lambda percent: percent / 100),
     seat=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_a_cohort_has_the_asked_size_and_no_client_twice(clients, rounds, participation, seat, seed):
     plan = plan_of(seed, clients=clients, rounds=rounds, participation=participation, seat=seat, tau=2.0)
-    size = max(1, round(participation * clients)) + seat
+    size = max(1, int((Decimal(str(participation)) * clients).quantize(Decimal(1), ROUND_HALF_UP))) + seat
     assert plan.ids.shape == plan.steps.shape == plan.arrived.shape == (rounds, size)
     assert (plan.rounds, plan.cohort) == (rounds, size)
     asked = plan.ids[:, :-1] if seat else plan.ids
     assert all(np.all(np.diff(row) > 0) and row.min() >= 0 and row.max() < clients for row in asked)
     if seat:
         assert np.all(plan.ids[:, -1] == clients)
+
+
+@pytest.mark.parametrize(("clients", "cohort"), [(1, 1), (2, 1), (3, 2), (5, 3), (7, 4), (9, 5), (10, 5)])
+def test_half_of_the_clients_is_rounded_up(clients, cohort):
+    assert plan_of(clients=clients, rounds=2, participation=0.5).cohort == cohort
+
+
+def test_a_share_means_the_decimal_number_that_was_written():
+    assert 0.145 * 100 < 14.5  # in binary
+    assert plan_of(clients=100, rounds=1, participation=0.145).cohort == 15
+    assert plan_of(clients=100, rounds=1, participation=0.001).cohort == 1  # at least one client is asked
 
 
 def test_all_clients_are_asked_equally_often():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedtier.keys import Tag
@@ -25,15 +28,27 @@ def softmax_gradient(w, inputs, labels):
 
 
 def direction(key, shape):
-    draw = np.asarray(jax.random.normal(at(key, 0, 0), shape, np.float64))  # first direction, first leaf
+    draw = np.asarray(jax.random.normal(at(key, 0), shape, np.float64))  # the model's first leaf
     return draw / np.linalg.norm(draw)
 
 
 def rows(federation, start, size, key, batch):
-    bits = np.asarray(jax.random.bits(key, (batch,), np.uint32)).astype(np.uint64)
-    drawn = (bits * np.uint64(size) >> np.uint64(32)).astype(int)
+    return rows_of(federation, start, size, np.asarray(jax.random.bits(key, (batch,), np.uint32)))
+
+
+def rows_of(federation, start, size, bits):
+    drawn = (bits.astype(np.uint64) * np.uint64(size) >> np.uint64(32)).astype(int)
     index = np.asarray(federation.index)[int(start) + drawn]
     return np.asarray(federation.arrays.inputs)[index], np.asarray(federation.arrays.labels)[index]
+
+
+MOST = 32  # local steps that a reference makes in a solve
+
+
+@functools.partial(jax.jit, static_argnames="batch")
+def step_bits(draws, batch):
+    """The random bits of the minibatches t = 0 .. MOST - 1 of a solve, at once: one by one they take most of a test's time."""
+    return jax.vmap(lambda t: jax.random.bits(jax.random.fold_in(draws, t), (batch,), np.uint32))(jnp.arange(MOST))
 
 
 def project_ball(y, x, radius):
@@ -42,31 +57,111 @@ def project_ball(y, x, radius):
     return y if length <= radius else x + d * (radius / length)
 
 
-def zo_hfl(federation, plan, x, root, *, penalty, proximity, smoothing, gamma, client_c, batch, server_batch, coupled):
-    """x_R, with f2 = penalty/2 weight |x - y|^2 and the ball of each client's radius."""
-    n = x.size
+class Clients:
+    """Algorithm 2 at every client, with f2 = penalty/2 weight |x - y|^2 and the ball of each client's radius."""
+
+    def __init__(self, federation, *, penalty, proximity, client_c, batch):
+        self.federation, self.penalty, self.proximity = federation, penalty, proximity
+        self.client_c, self.batch = client_c, batch
+
+    def solve(self, i, point, steps, draws):
+        radius = float(self.federation.spec.radius[i])
+        y = project_ball(point, point, radius)
+        window, bits = (self.federation.train.start[i], self.federation.train.size[i]), np.asarray(step_bits(draws, self.batch))
+        assert steps <= MOST
+        for t in range(int(steps)):
+            inputs, labels = rows_of(self.federation, *window, bits[t])
+            gradient = softmax_gradient(y, inputs, labels) + self.proximity * (y - point)
+            y = project_ball(y - self.client_c / (t + 1) * gradient, point, radius)
+        return y
+
+    def f2(self, i, x, y):
+        return 0.5 * self.penalty * float(self.federation.spec.weight[i]) * np.sum((x - y) ** 2)
+
+
+def server_gradient(federation, x, root, r, k, batch):
+    window = federation.server.start, federation.server.size
+    return softmax_gradient(x, *rows(federation, *window, at(root, r, 0, Tag.SERVER, k), batch))
+
+
+def zo_hfl(
+    federation, plan, x, root, *, penalty, proximity, smoothing, gamma, client_c, batch, server_batch, coupled, directions=1
+):
+    """x_R of the paper's method with K directions a client, whose estimates are averaged."""
+    n, K = x.size, directions
+    clients = Clients(federation, penalty=penalty, proximity=proximity, client_c=client_c, batch=batch)
     for r in range(plan.ids.shape[0]):
         estimates = []
         for i, steps, arrived in zip(plan.ids[r].tolist(), plan.steps[r], plan.arrived[r], strict=True):
             key = at(root, r, i + 1)
-            v = direction(at(key, Tag.DIRECTION), x.shape)
-            weight, radius = float(federation.spec.weight[i]), float(federation.spec.radius[i])
-            start, size = federation.train.start[i], federation.train.size[i]
-            values = []
-            for sign, solve in ((1.0, 0), (-1.0, 1)):
-                point = x + sign * smoothing * v
-                y = project_ball(point, point, radius)
-                draws = at(key, Tag.SOLVE) if coupled else at(key, Tag.SOLVE, solve)
-                for t in range(int(steps)):  # Algorithm 2
-                    inputs, labels = rows(federation, start, size, at(draws, t), batch)
-                    gradient = softmax_gradient(y, inputs, labels) + proximity * (y - point)
-                    y = project_ball(y - client_c / (t + 1) * gradient, point, radius)
-                values.append(0.5 * penalty * weight * np.sum((point - y) ** 2))
+            g = np.zeros_like(x)
+            for k in range(K):
+                v = direction(at(key, Tag.DIRECTION, k), x.shape)
+                values = []
+                for sign, solve in ((1.0, k), (-1.0, K + k)):
+                    point = x + sign * smoothing * v
+                    y = clients.solve(i, point, steps, at(key, Tag.SOLVE) if coupled else at(key, Tag.SOLVE, solve))
+                    values.append(clients.f2(i, point, y))
+                g += n / (2 * smoothing) * (values[0] - values[1]) * v / K
             if arrived:
-                estimates.append(n / (2 * smoothing) * (values[0] - values[1]) * v)
-        inputs, labels = rows(
-            federation, federation.server.start, federation.server.size, at(root, r, 0, Tag.SERVER, 0), server_batch
-        )
+                estimates.append(g)
         g = np.mean(estimates, axis=0) if estimates else 0.0
-        x = x - gamma / np.sqrt(r + 1) * (softmax_gradient(x, inputs, labels) + g)
+        x = x - gamma / np.sqrt(r + 1) * (server_gradient(federation, x, root, r, 0, server_batch) + g)
     return x
+
+
+class Adam:
+    """Kingma, Ba, 2015, with the published constants."""
+
+    def __init__(self, like):
+        self.m, self.v, self.count = np.zeros_like(like), np.zeros_like(like), 0
+
+    def __call__(self, gradient):
+        self.count += 1
+        self.m = 0.9 * self.m + 0.1 * gradient
+        self.v = 0.999 * self.v + 0.001 * gradient**2
+        m, v = self.m / (1 - 0.9**self.count), self.v / (1 - 0.999**self.count)
+        return m / (np.sqrt(v) + 1e-8)
+
+
+def guided(
+    federation,
+    plan,
+    x,
+    root,
+    *,
+    penalty,
+    proximity,
+    smoothing,
+    server_c,
+    server_steps,
+    averaging,
+    client_c,
+    batch,
+    server_batch,
+):
+    """(x_R, its average) of what is recommended: a probe along each client's last displacement, the latest estimate of every
+    client, several steps of Adam a round, the running average of x."""
+    clients = Clients(federation, penalty=penalty, proximity=proximity, client_c=client_c, batch=batch)
+    m = len(federation.train.start)
+    guide, latest, mean = {}, dict.fromkeys(range(m), 0.0), np.zeros_like(x)
+    adam, average = Adam(x), x
+    for r in range(plan.ids.shape[0]):
+        news = []
+        for i, steps, arrived in zip(plan.ids[r].tolist(), plan.steps[r], plan.arrived[r], strict=True):
+            if not arrived or steps == 0:
+                continue
+            key = at(root, r, i + 1)
+            v = guide[i] if i in guide else direction(at(key, Tag.DIRECTION, 0, 0), x.shape)
+            points = [x + sign * smoothing * v for sign in (1.0, -1.0)]
+            ys = [clients.solve(i, point, steps, at(key, Tag.SOLVE)) for point in points]
+            plus, minus = (clients.f2(i, point, y) for point, y in zip(points, ys, strict=True))
+            g = (plus - minus) / (2 * smoothing) * v
+            news.append(g - latest[i])
+            displacement = x - np.mean(ys, axis=0)
+            latest[i], guide[i] = g, displacement / np.linalg.norm(displacement)
+        mean = mean + np.sum(news, axis=0) / m
+        for k in range(server_steps):
+            x = x - server_c / np.sqrt(r + 1) * adam(server_gradient(federation, x, root, r, k, server_batch) + mean)
+        average = average + (averaging + 1) / (r + averaging + 1) * (x - average)
+    return x, average

@@ -10,6 +10,7 @@ from fedtier.federation import sample
 from fedtier.keys import Tag
 from fedtier.methods import fedavg, server_only, zo_hfl
 from fedtier.methods.method import Turn
+from fedtier.methods.personal import fine_tune
 from fedtier.problem import cross_entropy, softmax, supervised
 
 from .federations import digits
@@ -36,7 +37,7 @@ def test_without_fine_tuning_it_is_the_global_model(factory):
 
 @pytest.mark.parametrize(("factory", "solves"), [(fedavg, 1), (server_only, 1), (zo_hfl, 2)])
 def test_fine_tuning_makes_steps_of_its_own_size_within_the_budget_of_a_round(factory, solves):
-    x, view, turn, y = personal(factory(PROBLEM, fine_tune=0.3), 2)
+    x, view, turn, y = personal(factory(PROBLEM, personal=fine_tune("inverse(0.3)")), 2)
     wanted = x
     for t in range(2 * solves):
         rows = sample(view, keys.at(turn.key, Tag.PERSONAL, t), 32)
@@ -45,5 +46,5 @@ def test_fine_tuning_makes_steps_of_its_own_size_within_the_budget_of_a_round(fa
 
 
 def test_a_negative_step_is_refused_by_name():
-    with pytest.raises(FedtierError, match="fine_tune"):
-        fedavg(PROBLEM, fine_tune=-0.1)
+    with pytest.raises(FedtierError, match="step"):
+        fine_tune(-0.1)

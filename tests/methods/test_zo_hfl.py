@@ -1,17 +1,22 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from fedtier import keys
 from fedtier.engines import compiled
 from fedtier.errors import FedtierError, FedtierWarning
-from fedtier.methods import fedavg, fedprox, local_only, scaffold, server_only, zo_hfl
-from fedtier.methods.estimators import make as make_estimator
+from fedtier.methods import METHODS, estimators, fedavg, fedprox, local_only, make, scaffold, server_only, zo_hfl
+from fedtier.methods.descent import by_round, descent
+from fedtier.methods.method import Opening, Round, Turn
+from fedtier.methods.parts import check_parts
+from fedtier.methods.personal import fine_tune, global_model, lower_level
 from fedtier.methods.smoothing import sphere
-from fedtier.methods.solvers import lower_level
-from fedtier.problem import ball, cross_entropy, everywhere, softmax, supervised
+from fedtier.methods.solvers import projected_sgd
+from fedtier.problem import ball, box, cross_entropy, everywhere, softmax, supervised
 from fedtier.problem.closed_forms import two_level_quadratic
+from fedtier.protocol.foreign import adopt
 
 from . import reference
 from .federations import bumpy_plan, digits, quadratic
@@ -30,26 +35,54 @@ def x_of(state):
 
 def estimate(plus, minus, v, eta, n):
     """The paper's estimate through the estimator that zo_hfl uses by default."""
-    sphere_estimator = make_estimator("sphere", supervised(cross_entropy(softmax(4, 2))))
-    return sphere_estimator.estimate((plus - minus) / (2 * eta), v, None, None)
+    return estimators.sphere().estimate((plus - minus) / (2 * eta), v, keys.root(0), None)
 
 
-@pytest.mark.parametrize("coupled", [True, False])
-def test_twenty_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled):
+@pytest.mark.parametrize(("coupled", "directions", "rounds"), [(True, 1, 20), (False, 1, 20), (False, 4, 5)])
+def test_the_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled, directions, rounds):
     with jax.enable_x64(True):
-        federation, plan = digits(radius=0.3, dtype=np.float64), bumpy_plan(20)
+        federation, plan = digits(radius=0.3, dtype=np.float64), bumpy_plan(rounds)
         model = softmax(64, 10)
         problem = supervised(cross_entropy(model), penalty=2.0, proximity=0.5, Y=ball())
         x = model.init(None)._replace(weight=jnp.zeros((10, 64), jnp.float64))
         wanted = reference.zo_hfl(
             federation, plan, np.zeros((10, 64)), keys.root(0), penalty=2.0, proximity=0.5, smoothing=0.1, gamma=0.01,
-            client_c=0.1, batch=8, server_batch=16, coupled=coupled,
+            client_c=0.1, batch=8, server_batch=16, coupled=coupled, directions=directions,
         )  # fmt: skip
         for uplink in ("values", "models"):
-            method = zo_hfl(problem, batch=8, server_batch=16, coupled=coupled, uplink=uplink)
-            found = np.asarray(x_of(play(method, federation, plan, x, 20)).weight)
-            assert np.abs(wanted).max() > 0.01
+            options = {"batch": 8, "server_batch": 16, "coupled": coupled, "uplink": uplink, "directions": directions}
+            found = np.asarray(x_of(play(make("zo_hfl", problem, options), federation, plan, x, rounds)).weight)
+            assert np.abs(wanted).max() > 0.005
             assert np.linalg.norm(found - wanted) <= 1e-5 * np.linalg.norm(wanted)
+
+
+def test_what_is_recommended_equals_a_plain_numpy_implementation():
+    """Guided, the latest estimate of every client, Adam, averaging: by parts, and by the flat keys of a configuration."""
+    with jax.enable_x64(True):
+        federation, plan = digits(radius=0.3, dtype=np.float64), bumpy_plan(8)
+        model = softmax(64, 10)
+        problem = supervised(cross_entropy(model), penalty=30.0, proximity=10.0, Y=ball())
+        x = model.init(None)._replace(weight=jnp.zeros((10, 64), jnp.float64))
+        last, average = reference.guided(
+            federation, plan, np.zeros((10, 64)), keys.root(0), penalty=30.0, proximity=10.0, smoothing=0.1, server_c=0.003,
+            server_steps=5, averaging=3, client_c=0.1, batch=8, server_batch=16,
+        )  # fmt: skip
+        by_parts = zo_hfl(
+            problem,
+            estimator=estimators.guided(smoothing=0.1),
+            local=projected_sgd("inverse(0.1)", batch=8),
+            server=descent(by_round(optax.scale_by_adam(), "inverse_sqrt(0.003)"), steps=5, batch=16, averaging=3),
+            personal=fine_tune("inverse(0.1)", batch=8),
+            cohort="latest",
+        )
+        keys_of_a_configuration = {
+            "estimator": "auto", "cohort": "latest", "server_step": "adam", "server_lr": 0.003, "server_steps": 5,
+            "server_batch": 16, "averaging": 3, "fine_tune": 0.1, "batch": 8,
+        }  # fmt: skip
+        for method in (by_parts, make("zo_hfl", problem, keys_of_a_configuration)):
+            state = play(method, federation, plan, x, 8)
+            for found, wanted in ((x_of(state), last), (method.global_model(state.server), average)):
+                assert np.linalg.norm(np.asarray(found.weight) - wanted) <= 1e-5 * np.linalg.norm(wanted)
 
 
 def exact_solver_problem(federation, closed, penalty, proximity):
@@ -94,7 +127,7 @@ def test_its_mean_over_directions_is_the_gradient_of_the_smoothed_function():
 def test_the_error_of_algorithm_2_falls_like_one_over_h():
     federation, closed = quadratic(noise=1.0)
     problem = two_level_quadratic(penalty=1.0, proximity=1.0)
-    solve = lower_level(problem, client_lr="inverse(1.0, 2.0)", batch=1)
+    solve = projected_sgd("inverse(1.0, 2.0)", batch=1).lower_level(problem)
     x = jnp.ones(6)
     view = federation.view(jax.tree.map(lambda a: a[0], federation.train))
     spec = jax.tree.map(lambda a: a[0], federation.spec)
@@ -111,7 +144,12 @@ def test_it_reaches_the_closed_form_optimum_of_the_two_level_quadratic():
     federation, closed = quadratic(noise=0.05, penalty=2.0, proximity=1.0)
     problem = two_level_quadratic(penalty=2.0, proximity=1.0)
     plan = bumpy_free_plan(4000, 4)
-    method = zo_hfl(problem, directions=3, server_lr="power(0.2, 0.8)", client_lr="inverse(2.0, 4.0)", batch=8, server_batch=64)
+    method = zo_hfl(
+        problem,
+        estimator=estimators.sphere(directions=3),
+        local=projected_sgd("inverse(2.0, 4.0)", batch=8),
+        server=descent("power(0.2, 0.8)", batch=64),
+    )
     start, optimum = jnp.asarray(closed.a, jnp.float32), closed.optimum()  # from where the server alone would stay
     x = x_of(play(method, federation, plan, start, 4000))
     assert np.linalg.norm(x - optimum) < 0.05 * np.linalg.norm(start - optimum)
@@ -160,10 +198,6 @@ class TestReductions:
         a, b = models(self.play(scaffold(self.problem), alone, plan), self.play(fedavg(self.problem), alone, plan))
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
-    def test_more_directions_average_their_estimates(self):
-        method = zo_hfl(self.problem, directions=4)
-        assert np.isfinite(models(self.play(method))[0]).all()
-
 
 def test_scaffolds_server_control_stays_the_mean_of_the_clients_under_partial_participation():
     federation, plan = digits(), bumpy_plan(8)
@@ -180,7 +214,8 @@ def test_scaffolds_control_is_the_mean_gradient_along_the_path_with_decaying_ste
     model = softmax(64, 10)
     problem = supervised(cross_entropy(model))
     plan = bumpy_free_plan(1, 3, steps=4)
-    state = play(scaffold(problem, batch=8), federation, plan, model.init(None), 1)
+    method = scaffold(problem, local=projected_sgd("inverse(0.1)", batch=8))
+    state = play(method, federation, plan, model.init(None), 1)
     for i in range(3):  # c = c_i = 0 in round 0, so c_i+ is the step-weighted mean of the gradients
         y, total, path = np.zeros((10, 64)), 0.0, np.zeros((10, 64))
         draws = keys.at(keys.root(0), 0, i + 1, keys.Tag.SOLVE)
@@ -202,6 +237,17 @@ def test_a_straggler_leaves_scaffolds_controls_alone():
     assert not np.asarray(state.clients.c.weight).any() and not np.asarray(state.server.c.weight).any()
 
 
+def test_a_client_whose_steps_have_size_0_leaves_scaffolds_controls_alone_and_stops_nobody():
+    federation, model = digits(clients=3), softmax(64, 10)
+    still = federation._replace(spec=federation.spec._replace(step_scale=jnp.asarray([1.0, 0.0, 1.0])))
+    plan = bumpy_free_plan(3, 3, steps=4)
+    state = play(scaffold(supervised(cross_entropy(model))), still, plan, model.init(None), 3)
+    controls = np.asarray(state.clients.c.weight)
+    assert not controls[1].any() and np.abs(controls[[0, 2]]).max(axis=(1, 2)).min() > 1e-3
+    np.testing.assert_allclose(np.asarray(state.server.c.weight), controls.mean(axis=0), atol=1e-6)
+    assert np.isfinite(np.asarray(state.server.x.weight)).all()
+
+
 def test_local_only_trains_each_client_from_where_it_stopped():
     federation, plan = digits(), bumpy_plan(6)
     model = softmax(64, 10)
@@ -220,14 +266,160 @@ def test_local_only_trains_each_client_from_where_it_stopped():
         ({"estimator": "guidde"}, "estimator"), ({"mix": 0.1}, "mix"),
         ({"estimator": "guided", "mix": 0.1, "directions": 2}, "mix"), ({"estimator": "exact", "control": True}, "control"),
         ({"averaging": -1}, "averaging"), ({"trust": -1.0}, "trust"), ({"server_lr": "inverse_sqr(0.1)"}, "server_lr"),
-        ({"batch": 0}, "batch"),
+        ({"batch": 0}, "batch"), ({"server_steps": 0}, "server_steps"), ({"server_batch": 0}, "server_batch"),
+        ({"fine_tune": -0.1}, "fine_tune"), ({"server_step": optax.sgd(0.5)}, "server_step"), ({"guide": "server"}, "guide"),
+        ({"estimator": "exact", "directions": 4}, "directions"), ({"estimator": "first_order", "directions": 4}, "directions"),
+        ({"estimator": "exact", "smoothing": 0.2}, "smoothing"), ({"batch": "8"}, "batch"), ({"bacth": 8}, "bacth"),
     ],
 )  # fmt: skip
-def test_impossible_options_are_refused_by_name(options, name):
-    with pytest.raises(FedtierError, match=name):
-        zo_hfl(supervised(cross_entropy(softmax(4, 2))), **options)
+def test_impossible_keys_are_refused_by_name(options, name):
+    with pytest.raises(FedtierError) as caught:
+        make("zo_hfl", supervised(cross_entropy(softmax(4, 2))), options)
+    assert caught.value.name == f"method.{name}"
 
 
 def test_a_smoothing_that_float32_cannot_resolve_is_warned_about():
     with pytest.warns(FedtierWarning, match="rounds"):
-        zo_hfl(supervised(cross_entropy(softmax(4, 2))), smoothing=1e-3)
+        estimators.sphere(smoothing=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "solves"),
+    [
+        ({}, 2),
+        ({"directions": 4}, 8),
+        ({"estimator": "exact"}, 2),
+        ({"estimator": "first_order"}, 2),
+        ({"estimator": "auto"}, 2),
+    ],
+)
+def test_the_solves_of_a_round_are_counted_as_they_are_made(options, solves):
+    class Counter:
+        steps = 0
+
+        def solve(self, x, steps, seed):
+            self.steps += steps
+            return x
+
+    counter = Counter()
+    problem = adopt(supervised(cross_entropy(softmax(64, 10))), counter)
+    method = make("zo_hfl", problem, options)
+    one_turn(method, softmax(64, 10).init(None))(jnp.asarray(3))
+    assert counter.steps == 3 * solves == 3 * method.solves
+
+
+def one_turn(method, x):
+    """steps -> (client 0 before, after its turn, info of a round in which it alone replied)."""
+    federation = digits(clients=3)
+    view = federation.view(jax.tree.map(lambda a: a[0], federation.train))
+    spec = jax.tree.map(lambda a: a[0], federation.spec)
+    opening = Opening(jnp.asarray(0), 3, federation.view(federation.server), keys.root(2))
+    round = Round(jnp.asarray(0), jnp.zeros(1, jnp.int32), jnp.ones(1, bool), *opening[1:])
+
+    def play(steps):
+        turn = Turn(jnp.asarray(0), jnp.asarray(0), steps, keys.root(1))
+        server, client = method.server_init(x), method.client_init(x, spec)
+        shared, own = method.broadcast(server, opening), method.address(server, turn)
+        after, up = method.local(client, shared, own, view, spec, turn)
+        owns, ups, specs = (jax.tree.map(lambda a: a[None], tree) for tree in (own, up, spec))
+        return client, after, method.aggregate(server, owns, ups, specs, round)[1]
+
+    return play
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"uplink": "models", "start": "warm"}, {"control": True}, {"estimator": "orthogonal", "directions": 2},
+        {"estimator": "guided", "guide": "server"}, {"estimator": "guided", "directions": 2, "cohort": "latest"},
+        {"estimator": "exact", "cohort": "latest"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_client_without_steps_says_nothing_where_a_box_is_active(options):
+    """x lies outside the box, so y is not x even after 0 steps and f2(x, y) is not 0."""
+    model = softmax(64, 10)
+    problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.5, Y=box(-0.05, 0.05))
+    x = jax.tree.map(lambda a: a + jnp.linspace(-0.2, 0.2, a.size).reshape(a.shape), model.init(None))
+    turn = jax.jit(one_turn(make("zo_hfl", problem, options), x))
+    before, after, info = turn(jnp.asarray(0))
+    assert float(info.estimate) == 0.0
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True))
+    assert float(turn(jnp.asarray(2))[2].estimate) > 1e-3  # with steps it has something to say
+
+
+class TestTheServersOptimiser:
+    """What f1 alone does with an optimiser, against its formula; f1 = 1/2 |x|^2."""
+
+    federation, _ = quadratic(noise=0.0)
+    problem = two_level_quadratic()._replace(f1=lambda x, rows: 0.5 * jnp.sum(x**2))
+
+    def after(self, server, rounds=3):
+        method = server_only(self.problem, server=server)
+        plan = bumpy_free_plan(rounds, 4, steps=1)
+        return np.asarray(play(method, self.federation, plan, jnp.full(6, 2.0), rounds).server.x)
+
+    def test_a_complete_optimiser_of_optax_descends(self):
+        np.testing.assert_allclose(self.after(descent(optax.sgd(0.5))), 2.0 * 0.5**3, rtol=1e-6)
+
+    def test_a_number_is_a_constant_step_and_a_name_a_schedule_of_the_rounds(self):
+        np.testing.assert_allclose(self.after(descent(0.5)), 2.0 * 0.5**3, rtol=1e-6)
+        falling = (1 - 0.5) ** 2 * (1 - 0.5 / 2**0.5) ** 2  # two steps in each of two rounds
+        np.testing.assert_allclose(self.after(descent("inverse_sqrt(0.5)", steps=2), 2), 2.0 * falling, rtol=1e-6)
+
+    def test_a_schedule_inside_an_optimiser_counts_the_servers_steps(self):
+        halving = optax.sgd(lambda count: 0.5 / (count + 1))
+        x = 2.0
+        for count in range(4):
+            x *= 1 - 0.5 / (count + 1)
+        np.testing.assert_allclose(self.after(descent(halving, steps=2), 2), x, rtol=1e-6)
+
+    def test_adam_is_adam(self):
+        x, adam = np.full(6, 2.0), reference.Adam(np.zeros(6))
+        for _ in range(6):
+            x = x - 0.1 * adam(x)
+        for optimiser in (optax.adam(0.1), by_round(optax.scale_by_adam(), 0.1)):
+            np.testing.assert_allclose(self.after(descent(optimiser, steps=2)), x, rtol=1e-5)
+
+    @pytest.mark.parametrize(
+        "bare", [optax.scale_by_adam(), optax.identity(), optax.trace(0.9)], ids=["adam", "sgd", "momentum"]
+    )
+    def test_a_bare_transformation_which_would_climb_is_refused(self, bare):
+        with pytest.raises(FedtierError, match="by_round"):
+            self.after(descent(bare))
+
+    def test_an_optimiser_that_needs_more_than_the_gradient_is_refused(self):
+        with pytest.raises(FedtierError, match="more than the gradient"):
+            self.after(descent(optax.lbfgs()))
+
+    def test_what_is_neither_a_step_nor_an_optimiser_is_refused(self):
+        for wrong in ("adam", -1.0):
+            with pytest.raises(FedtierError, match="optimiser"):
+                descent(wrong)
+
+
+@pytest.mark.parametrize("name", ["estimator", "local", "server", "personal"])
+def test_a_part_of_a_wrong_kind_is_refused_with_an_example(name):
+    with pytest.raises(FedtierError, match=f"hint: for example {name}="):
+        check_parts(**{name: "adam"})
+
+
+def test_a_personal_rule_of_the_lower_level_is_refused_where_there_is_none():
+    with pytest.raises(FedtierError, match="lower level"):
+        fedavg(supervised(cross_entropy(softmax(4, 2))), personal=lower_level())
+
+
+def test_what_others_may_ask_about_a_method():
+    """(needs the server's data, solves a round, may have a seat, takes a foreign solver, personal model is y_i(x))"""
+    problem = supervised(cross_entropy(softmax(4, 2)))
+    facts = {name: tuple(make(name, problem, {})[-5:]) for name in METHODS}
+    assert facts == {
+        "zo_hfl": (True, 2, False, True, True),
+        "fedavg": (False, 1, True, True, False),
+        "fedprox": (False, 1, True, True, False),
+        "scaffold": (False, 1, True, False, False),
+        "server_only": (True, 0, False, False, False),
+        "local_only": (False, 1, False, False, False),
+        "ditto": (False, 1, True, False, False),
+    }
+    assert not zo_hfl(problem, personal=fine_tune(0.1)).lower_level and not zo_hfl(problem, personal=global_model()).lower_level

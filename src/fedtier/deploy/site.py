@@ -24,7 +24,7 @@ from ..experiments import config as configuration
 from ..experiments.assemble import Algorithm, algorithm
 from ..experiments.config import Config, Share, Table
 from ..experiments.metrics import client_scores
-from ..federation import View
+from ..federation import View, count_of
 from ..methods.method import Turn
 from ..problem import Rows, Spec
 from ..protocol import Limits, Memory, Player, Scores, Site, answer_letters, foreign, message_shapes
@@ -93,7 +93,7 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     brief = Brief.parse(text)
     config = _limited(configuration.validate(brief.tables), table, client)
     inputs, labels = open_rows(folder / table.data, table.label, brief.card, table.image_size)
-    held = min(len(labels) - 1, round(len(labels) * table.test_share) if table.test_rows is None else table.test_rows)
+    held = min(len(labels) - 1, count_of(table.test_share, len(labels)) if table.test_rows is None else table.test_rows)
     train = len(labels) - held
     dataset = dataset_of(table.name, brief.card, inputs, labels)
     plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train))

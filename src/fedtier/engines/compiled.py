@@ -146,7 +146,7 @@ class _Compiled:
         method, ids, arrived = self.method, row.ids, row.arrived
         round = round_of(federation, number, ids, arrived, key)
         turns = jax.vmap(lambda i, steps: turn_of(number, i, steps, key))(ids, row.steps)
-        shared = method.broadcast(state.server, round)
+        shared = method.broadcast(state.server, round.opening)
         owns = jax.vmap(method.address, in_axes=(None, 0))(state.server, turns)
         specs = trees.take(federation.spec, ids)
         members = (trees.take(state.clients, ids), owns, trees.take(federation.train, ids), specs, turns)

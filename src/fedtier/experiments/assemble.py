@@ -14,9 +14,9 @@ from .. import datasets as data_sets
 from .. import keys
 from ..datasets import Dataset
 from ..errors import FedtierError, require
-from ..federation import Federation, Plan, Window, build, growing_steps, make_plan, partition, with_seat
+from ..federation import Federation, Plan, Window, build, count_of, growing_steps, make_plan, partition, with_seat
 from ..keys import Tag
-from ..methods import Method, lower_level, make, pretrain
+from ..methods import Method, flat, make, pretrain
 from ..methods.solvers import LowerLevel
 from ..problem import Bilevel, Model, Rows, Spec, ball, cnn, cross_entropy, mlp, scaled, softmax, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
@@ -104,7 +104,7 @@ def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilev
     """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own."""
     model, problem, _, _, _ = _algorithm(config, dataset)
     problem, given = adopt(problem), config.method.options
-    solve = lower_level(problem, **{key: given[key] for key in ("client_lr", "batch") if key in given})
+    solve = flat.local(**{key: given[key] for key in ("client_lr", "batch") if key in given}).lower_level(problem)
     return Algorithm(config, dataset, model, problem, make(config.method.name, problem, given), solve)
 
 
@@ -123,7 +123,7 @@ def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
 def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
     model, problem, arrays = _problem(config, dataset)
     given = config.method.options
-    solve = lower_level(problem, **{key: given[key] for key in ("client_lr", "batch") if key in given})
+    solve = flat.local(**{key: given[key] for key in ("client_lr", "batch") if key in given}).lower_level(problem)
     return model, problem, arrays, make(config.method.name, problem, given), solve
 
 
@@ -177,7 +177,7 @@ def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, 
 def _validation(federation: Federation, share: float) -> Federation:
     """The first rows of the server's window take the place of the test rows, which then nobody sees."""
     start, size = federation.server
-    held = jnp.round(size * share).astype(size.dtype)
+    held = jnp.asarray(count_of(share, size), size.dtype)
     return federation._replace(test=Window(start, held), server=Window(start + held, size - held))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from ..errors import require, share, whole
+from .shares import count_of
 
 MOST_STEPS = 2**31  # counters on the devices have 32 bits
 
@@ -52,7 +53,8 @@ def make_plan(
     dropouts: float = 0.0,
     seat: bool = False,
 ) -> Plan:
-    """Draws cohorts of round(participation * clients) clients, uniformly without replacement.
+    """Draws cohorts of participation x clients clients, uniformly without replacement; halves are rounded up (half of 5
+    clients is 3), and at least one client is asked.
 
     `tau` is one number or one per client; `steps`, a table [R] or [R, m], replaces it. `stragglers` is the chance
     that a chosen client makes no step, `dropouts` that its reply is lost. `seat` adds client number m, the server's
@@ -71,7 +73,7 @@ def make_plan(
     require(fits, "run.steps", table.shape, f"must be whole numbers >= 0 of shape [{rounds}] or [{rounds}, {clients}]")
     table = np.broadcast_to(table if table.ndim == 2 else table[:, None], (rounds, clients))
 
-    cohort = max(1, round(participation * clients))
+    cohort = max(1, count_of(participation, clients))
     ids = np.stack([np.sort(rng.choice(clients, cohort, replace=False)) for _ in range(rounds)] or [np.zeros(cohort, int)])
     ids = ids[:rounds].astype(np.int32)
     chosen = np.take_along_axis(table, ids, axis=1).astype(np.int32)

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from .. import keys
 from ..errors import NOTHING, FedtierError, require, share
 from ..problem import Spec
+from .shares import count_of
 
 WIDE = 64  # numbers in a row from which copying beats gathering on a CPU (docs/scaling.md)
 
@@ -121,26 +122,27 @@ def build(
     """Splits N rows: `test_share` of all for the global test, `server_share` of the rest for the server, and what is
     left among the clients by `assign(rng, rows) -> owner of each of these rows` (see `partition`). Each client keeps
     `client_test_share` of its own rows, at most all but one, for its personal test. With `test_rng` the test rows are
-    drawn from it alone, so that federations that differ in `rng` share them and no search on one sees another's.
+    drawn from it alone, so that federations that differ in `rng` share them and no search on one sees another's. Shares
+    are rounded to whole rows, halves up.
     """
     share("test_share", test_share)
     share("server_share", server_share)
     share("client_test_share", client_test_share)
     total = _check_rows(arrays)
-    tested = round(total * test_share)
+    tested = count_of(test_share, total)
     if test_rng is None:
         order = rng.permutation(total)
     else:
         drawn = test_rng.permutation(total)
         order = np.concatenate([drawn[:tested], rng.permutation(drawn[tested:])])
-    served = round((total - tested) * server_share)
+    served = count_of(server_share, total - tested)
     rest = order[tested + served :]
     owner = _check_owner(assign(rng, rest), len(rest), clients)
     sizes = np.bincount(owner, minlength=clients)
     index = np.concatenate([order[: tested + served], rest[np.argsort(owner, kind="stable")]])
 
     start = tested + served + np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    held = np.minimum(np.round(sizes * client_test_share).astype(int), sizes - 1)
+    held = np.minimum(count_of(client_test_share, sizes), sizes - 1)
     train = sizes - held
     if spec is None:
         spec = Spec(weight=train / train.mean(), radius=np.full(clients, np.inf), step_scale=np.ones(clients))

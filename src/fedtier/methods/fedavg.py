@@ -13,21 +13,23 @@ the right point when clients differ and H is large: each y_i drifts to its own o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from .. import keys, trees
-from ..errors import choice, whole
+from ..errors import choice
 from ..federation import View
 from ..keys import Tag
 from ..problem import Bilevel
-from ..schedules import StepSize
-from .method import Method, Round, Turn
-from .personal import fine_tuned
-from .solvers import client_schedule, sgd
+from .method import ClientSpec, Method, Round, Turn
+from .parts import check_parts
+from .personal import PersonalRule, global_model, without_lower_level
+from .solvers import ProjectedSgd, projected_sgd
+
+LOCAL, PERSONAL = projected_sgd("inverse(0.1)"), global_model()
 
 
 class Server(NamedTuple):
@@ -47,44 +49,34 @@ class Info(NamedTuple):
 
 
 def fedavg(
-    problem: Bilevel,
-    *,
-    client_lr: StepSize = 0.1,
-    batch: int = 32,
-    weighting: str = "data",
-    fine_tune: StepSize = 0.0,
+    problem: Bilevel, *, local: ProjectedSgd = LOCAL, weighting: str = "data", personal: PersonalRule = PERSONAL
 ) -> Method:
-    """FedAvg on problem.f1. `weighting` "data" averages by rows as published, "uniform" by clients; `fine_tune` > 0
-    gives each client a personal model by local steps of that size from the final x."""
-    return averaging("fedavg", problem, lambda y, x: trees.zeros_like(y), client_lr, batch, weighting, fine_tune)
+    """FedAvg on problem.f1; Y and f2 play no part. `local` is the step and the minibatch of its SGD; `weighting` "data"
+    averages by rows as published, "uniform" by clients."""
+    return averaging("fedavg", problem, lambda y, x: trees.zeros_like(y), local, weighting, personal)
 
 
 def averaging(
     name: str,
     problem: Bilevel,
     pull: Callable[[PyTree, PyTree], PyTree],
-    client_lr: StepSize,
-    batch: int,
+    local: ProjectedSgd,
     weighting: str,
-    fine_tune: StepSize,
+    personal: PersonalRule,
 ) -> Method:
     """FedAvg whose local gradient has `pull(y, x)` added to it."""
-    lr = client_schedule(client_lr)
-    whole("batch", batch)
+    check_parts(local=local, personal=personal)
     choice("weighting", weighting, ("data", "uniform"))
     gradient = jax.grad(problem.f1)
 
-    def local(client: tuple, shared: Shared, own: tuple, view: View, spec: Any, turn: Turn) -> tuple[tuple, Up]:
-        key = keys.at(turn.key, Tag.SOLVE)
+    def at_client(client: tuple, shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, Up]:
+        key, x = keys.at(turn.key, Tag.SOLVE), shared.x
         if problem.solve is not None:
-            return client, Up(trees.sub(problem.solve(shared.x, shared.x, view, spec, turn.steps, key), shared.x))
-        y = sgd(
-            lambda y, rows: trees.add(gradient(y, rows), pull(y, shared.x)),
-            shared.x, view, turn.steps, key, lr=lr, batch=batch, scale=spec.step_scale,
-        )  # fmt: skip
-        return client, Up(trees.sub(y, shared.x))
+            return client, Up(trees.sub(problem.solve(x, x, view, spec, turn.steps, key), x))
+        y = local.descend(lambda y, rows: trees.add(gradient(y, rows), pull(y, x)), x, view, spec, turn.steps, key)
+        return client, Up(trees.sub(y, x))
 
-    def aggregate(server: Server, owns: tuple, ups: Up, specs: Any, round: Round) -> tuple[Server, Info]:
+    def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
         weights = specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
         delta = trees.mean_over(round.arrived, ups.delta, weights)
         return Server(trees.add(server.x, delta)), Info(trees.norm(delta))
@@ -92,9 +84,11 @@ def averaging(
     return Method(
         name=name,
         server_init=Server,
-        broadcast=lambda server, round: Shared(server.x),
-        local=local,
+        broadcast=lambda server, opening: Shared(server.x),
+        local=at_client,
         aggregate=aggregate,
         global_model=lambda server: server.x,
-        personal_model=fine_tuned(problem.f1, fine_tune, batch),
+        personal_model=without_lower_level(personal, problem),
+        seat=True,
+        foreign=True,
     )

@@ -10,41 +10,34 @@ derivative, or none), and impossible where the client's solver is a black box: t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 from jax.scipy.sparse.linalg import cg
 from jaxtyping import PyTree
 
 from .. import trees
 from ..federation import sample
-from ..problem import Bilevel
+from .estimator import Site
 
 ROWS = 1024  # rows that stand for the client's data in second derivatives
 ITERATIONS = 20  # of conjugate gradients
 
 
-def first_order(problem: Bilevel) -> Callable[[Any], PyTree]:
+def partial_gradient(site: Site) -> PyTree:
     """grad_x f2(x, y) with y held fixed: lambda weight (x - y) for the quadratic coupling. Biased by J^T grad_y f2."""
-    return lambda site: jax.grad(problem.f2)(site.x, site.y, site.spec)
+    return jax.grad(site.problem.f2)(site.x, site.y, site.spec)
 
 
-def hypergradient(problem: Bilevel, *, rows: int = ROWS, iterations: int = ITERATIONS) -> Callable[[Any], PyTree]:
-    """The hypergradient at (x, y) on `rows` rows of the client, after at most `iterations` of conjugate gradients."""
+def hypergradient(site: Site) -> PyTree:
+    """The hypergradient at (x, y) on ROWS rows of the client, after at most ITERATIONS of conjugate gradients."""
+    problem, batch = site.problem, sample(site.view, site.key, ROWS)
 
-    def at(site: Any) -> PyTree:
-        batch = sample(site.view, site.key, rows)
+    def slope(x: PyTree, y: PyTree) -> PyTree:
+        return jax.grad(problem.h, argnums=1)(x, y, batch, site.spec)
 
-        def slope(x: PyTree, y: PyTree) -> PyTree:
-            return jax.grad(problem.h, argnums=1)(x, y, batch, site.spec)
+    def hessian_times(v: PyTree) -> PyTree:
+        return jax.jvp(lambda y: slope(site.x, y), (site.y,), (v,))[1]
 
-        def hessian_times(v: PyTree) -> PyTree:
-            return jax.jvp(lambda y: slope(site.x, y), (site.y,), (v,))[1]
-
-        gx, gy = jax.grad(problem.f2, argnums=(0, 1))(site.x, site.y, site.spec)
-        z, _ = cg(hessian_times, gy, maxiter=iterations)
-        _, pull = jax.vjp(lambda x: slope(x, site.y), site.x)
-        return trees.sub(gx, pull(z)[0])
-
-    return at
+    gx, gy = jax.grad(problem.f2, argnums=(0, 1))(site.x, site.y, site.spec)
+    z, _ = cg(hessian_times, gy, maxiter=ITERATIONS)
+    _, pull = jax.vjp(lambda x: slope(x, site.y), site.x)
+    return trees.sub(gx, pull(z)[0])

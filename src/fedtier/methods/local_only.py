@@ -7,46 +7,45 @@ There is no global model. If a personal model does not beat this one, the federa
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from jaxtyping import PyTree
 
 from .. import keys
-from ..errors import whole
 from ..federation import View
 from ..keys import Tag
 from ..problem import Bilevel
-from ..schedules import StepSize
-from .method import Method, Round, Turn
-from .solvers import client_schedule, sgd
+from .fedavg import LOCAL
+from .method import ClientSpec, Method, Round, Turn
+from .parts import check_parts
+from .solvers import ProjectedSgd
 
 
 class Client(NamedTuple):
     y: PyTree  # y_i [n]
 
 
-def local_only(problem: Bilevel, *, client_lr: StepSize = 0.1, batch: int = 32) -> Method:
+def local_only(problem: Bilevel, *, local: ProjectedSgd = LOCAL) -> Method:
     """SGD on problem.f1 at each client, with the same local steps as every other method; nothing crosses the wire."""
-    lr = client_schedule(client_lr)
-    whole("batch", batch)
+    check_parts(local=local)
+    gradient = jax.grad(problem.f1)
 
-    def train(client: Client, view: View, spec: Any, turn: Turn, tag: Tag) -> PyTree:
-        key = keys.at(turn.key, tag)
-        return sgd(jax.grad(problem.f1), client.y, view, turn.steps, key, lr=lr, batch=batch, scale=spec.step_scale)
+    def train(client: Client, view: View, spec: ClientSpec, turn: Turn, tag: Tag) -> PyTree:
+        return local.descend(gradient, client.y, view, spec, turn.steps, keys.at(turn.key, tag))
 
-    def local(client: Client, shared: tuple, own: tuple, view: View, spec: Any, turn: Turn) -> tuple[Client, tuple]:
+    def at_client(client: Client, shared: tuple, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[Client, tuple]:
         return Client(train(client, view, spec, turn, Tag.SOLVE)), ()
 
-    def aggregate(server: tuple, owns: tuple, ups: tuple, specs: Any, round: Round) -> tuple[tuple, tuple]:
+    def aggregate(server: tuple, owns: tuple, ups: tuple, specs: PyTree, round: Round) -> tuple[tuple, tuple]:
         return server, ()
 
     return Method(
         name="local_only",
         server_init=lambda x: (),
         client_init=lambda x, spec: Client(x),
-        broadcast=lambda server, round: (),
-        local=local,
+        broadcast=lambda server, opening: (),
+        local=at_client,
         aggregate=aggregate,
         global_model=lambda server: None,
         personal_model=lambda client, x, view, spec, turn: train(client, view, spec, turn, Tag.PERSONAL),

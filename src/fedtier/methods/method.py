@@ -2,21 +2,21 @@
 
 One round, as every engine plays it:
 
-    shared  = broadcast(server, round)                     once
+    shared  = broadcast(server, opening)                   once
     own     = address(server, turn)                        for each client of the cohort
     client, up = local(client, shared, own, view, spec, turn)      at the client
     server, info = aggregate(server, owns, ups, specs, round)      with a leading axis S, in the order of the client numbers
 
-State is memory, messages are what crosses the wire, arguments are data, `info` is gossip for the logs. No function
-loops over clients, none keeps anything to itself.
+State is memory, messages are what crosses the wire, arguments are data, `info` is for the logs. No function loops over
+clients, none keeps anything to itself. What is sent is decided before anyone has replied: `broadcast` and `address` get
+no `arrived`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from .. import keys
 from ..federation import View
@@ -31,15 +31,29 @@ class Turn(NamedTuple):
     key: Key[Array, ""]  # at(root, round, client + 1)
 
 
+class Opening(NamedTuple):
+    """What the server knows when it opens round r, before any reply."""
+
+    round: Int[Array, ""]
+    clients: int  # m, those that are not asked included
+    view: View  # the server's own data
+    key: Key[Array, ""]  # at(root, round, 0)
+
+
 class Round(NamedTuple):
-    """What the server knows about round r."""
+    """What the server knows when it closes round r."""
 
     round: Int[Array, ""]
     ids: Int[Array, "S"]
-    arrived: Bool[Array, "S"]
-    clients: int  # m, those that were not asked included
-    view: View  # the server's own data
-    key: Key[Array, ""]  # at(root, round, 0)
+    arrived: Bool[Array, "S"]  # False: the reply is lost, and its row of `ups` may hold anything
+    clients: int
+    view: View
+    key: Key[Array, ""]
+
+    @property
+    def opening(self) -> Opening:
+        """What was already known when the round was opened."""
+        return Opening(self.round, self.clients, self.view, self.key)
 
 
 def turn_of(number: Int[Array, ""], client: Int[Array, ""], steps: Int[Array, ""], key: Key[Array, ""]) -> Turn:
@@ -47,16 +61,100 @@ def turn_of(number: Int[Array, ""], client: Int[Array, ""], steps: Int[Array, ""
     return Turn(number, client, steps, keys.at(key, number, client + 1))
 
 
+@runtime_checkable
+class ClientSpec(Protocol):
+    """What methods read in one client's row of `federation.spec`; the rest of it belongs to the problem's functions."""
+
+    @property
+    def weight(self) -> Float[Array, ""]:
+        """m N_i/N: the client's weight, 1 on average."""
+        ...
+
+    @property
+    def step_scale(self) -> Float[Array, ""]:
+        """The factor on the client's step sizes."""
+        ...
+
+
+@runtime_checkable
+class ServerInit(Protocol):
+    def __call__(self, x: PyTree, /) -> PyTree:
+        """The server's state before round 0, from the first model."""
+        ...
+
+
+@runtime_checkable
+class ClientInit(Protocol):
+    def __call__(self, x: PyTree, spec: ClientSpec, /) -> PyTree:
+        """A client's state before its first turn. Every client starts so, whenever it is first asked."""
+        ...
+
+
+@runtime_checkable
+class Broadcast(Protocol):
+    def __call__(self, server: PyTree, opening: Opening, /) -> PyTree:
+        """The message that all clients of the round get. Built once."""
+        ...
+
+
+@runtime_checkable
+class Address(Protocol):
+    def __call__(self, server: PyTree, turn: Turn, /) -> PyTree:
+        """The message for one client alone, for example the key of its random direction."""
+        ...
+
+
+@runtime_checkable
+class Local(Protocol):
+    def __call__(
+        self, client: PyTree, shared: PyTree, own: PyTree, view: View, spec: ClientSpec, turn: Turn, /
+    ) -> tuple[PyTree, PyTree]:
+        """(the client's new state, its reply), after turn.steps local steps on its own rows.
+
+        With 0 steps the reply must change nothing and the state must stay. The new state counts only if the reply arrives.
+        """
+        ...
+
+
+@runtime_checkable
+class Aggregate(Protocol):
+    def __call__(self, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree, round: Round, /) -> tuple[PyTree, PyTree]:
+        """(the server's new state, what the logs may show). `owns`, `ups` and `specs` have a leading axis S.
+
+        Rows with round.arrived = False must not count, whatever they hold, NaN included.
+        """
+        ...
+
+
+@runtime_checkable
+class GlobalModel(Protocol):
+    def __call__(self, server: PyTree, /) -> PyTree | None:
+        """The model for everyone; None where the method has none."""
+        ...
+
+
+@runtime_checkable
+class PersonalModel(Protocol):
+    def __call__(self, client: PyTree, x: PyTree | None, view: View, spec: ClientSpec, turn: Turn, /) -> PyTree:
+        """The client's own model, from its state, the global model and its rows, with the local steps of one more round."""
+        ...
+
+
 class Method(NamedTuple):
-    """See the module. `()` is a fine state or message where there is none."""
+    """See the module. `()` is a fine state or message where there is none. The last five fields are what others may ask
+    about a method instead of testing its name."""
 
     name: str
-    server_init: Callable[[PyTree], PyTree]  # (x) -> ServerState
-    broadcast: Callable[..., PyTree]  # (server, round) -> Shared
-    local: Callable[..., tuple[PyTree, PyTree]]  # (client, shared, own, view, spec, turn) -> (ClientState, Up)
-    aggregate: Callable[..., tuple[PyTree, PyTree]]  # (server, owns, ups, specs, round) -> (ServerState, Info)
-    global_model: Callable[[PyTree], PyTree | None]  # (server) -> x; None where the method has no global model
-    personal_model: Callable[..., PyTree]  # (client, x, view, spec, turn) -> y
-    client_init: Callable[..., PyTree] = lambda x, spec: ()  # (x, spec) -> ClientState
-    address: Callable[..., PyTree] = lambda server, turn: ()  # (server, turn) -> Own
-    needs_server_data: bool = False  # does `aggregate` draw from round.view?
+    server_init: ServerInit
+    broadcast: Broadcast
+    local: Local
+    aggregate: Aggregate
+    global_model: GlobalModel
+    personal_model: PersonalModel
+    client_init: ClientInit = lambda x, spec: ()
+    address: Address = lambda server, turn: ()
+    needs_server_data: bool = False  # does it draw from the server's view?
+    solves: int = 1  # a client's steps in a round, in multiples of turn.steps
+    seat: bool = False  # may the server's rows take part as one more client?
+    foreign: bool = False  # is a client's part a solve and nothing else, so that a program of its own can do it?
+    lower_level: bool = False  # is the personal model y_i(x), the solution of the lower level?

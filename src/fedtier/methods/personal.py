@@ -1,30 +1,70 @@
-"""Personal models of methods that train none: the global model as it is, or after local steps of plain SGD."""
+"""What a client's personal model is: a rule, the same for all clients.
+
+lower_level()            y_i(x), the solution of the lower level; for methods that have one
+fine_tune(step, batch)   the global model after local steps on f1, as many as the method takes in a round
+global_model()           the global model as it is
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
-import jax
 from jaxtyping import PyTree
 
 from .. import keys
+from ..errors import FedtierError
 from ..federation import View
 from ..keys import Tag
-from ..schedules import StepSize, as_schedule, inverse
-from .method import Turn
-from .solvers import sgd
+from ..problem import Bilevel, everywhere
+from ..schedules import StepSize
+from .method import ClientSpec, PersonalModel, Turn
+from .solvers import LowerLevel, projected_sgd
 
 
-def fine_tuned(loss: Callable[..., Any], fine_tune: StepSize, batch: int) -> Callable[..., PyTree]:
-    """personal_model(client, x, view, spec, turn): x itself where `fine_tune` is 0, else x after `turn.steps` steps
-    c/(t + 1) on the client's own rows, c = `fine_tune` (or a schedule)."""
-    if fine_tune == 0:
-        return lambda client, x, view, spec, turn: x
-    lr = as_schedule("fine_tune", fine_tune, inverse)
+class PersonalRule(NamedTuple):
+    name: str
+    on: Callable[[Bilevel, LowerLevel | None, int], LowerLevel]
+    """(problem, the method's lower level if it has one, solves) -> personal(x, start, view, spec, steps, key), which may take
+    `solves` times `steps` local steps."""
 
-    def personal_model(client: Any, x: PyTree, view: View, spec: Any, turn: Turn) -> PyTree:
-        key = keys.at(turn.key, Tag.PERSONAL)
-        return sgd(jax.grad(loss), x, view, turn.steps, key, lr=lr, batch=batch, scale=spec.step_scale)
+
+def lower_level() -> PersonalRule:
+    """y_i(x): one solve of the lower level from the final x."""
+
+    def on(problem: Bilevel, solve: LowerLevel | None, solves: int) -> LowerLevel:
+        if solve is None:
+            raise FedtierError(
+                "personal", "lower_level", "needs a method with a lower level", "fine_tune(0.1), or global_model()"
+            )
+        return solve
+
+    return PersonalRule("lower_level", on)
+
+
+def fine_tune(step: StepSize, *, batch: int = 32) -> PersonalRule:
+    """x after local steps on f1 and the client's own rows, inside Y where the method has a lower level: for a large
+    proximity, which serves the global model and holds y_i(x) close to it. A number is a constant step; "inverse(0.1)" is
+    0.1/(t + 1)."""
+    local = projected_sgd(step, batch=batch)
+
+    def on(problem: Bilevel, solve: LowerLevel | None, solves: int) -> LowerLevel:
+        tune = local.lower_level(problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows), solve=None))
+        return lambda x, start, view, spec, steps, key: tune(x, start, view, spec, solves * steps, key)
+
+    return PersonalRule("fine_tune", on)
+
+
+def global_model() -> PersonalRule:
+    """The global model itself: no personal one."""
+    return PersonalRule("global_model", lambda problem, solve, solves: lambda x, start, view, spec, steps, key: x)
+
+
+def without_lower_level(rule: PersonalRule, problem: Bilevel) -> PersonalModel:
+    """personal_model(client, x, view, spec, turn) of a method that knows neither a lower level nor Y."""
+    tune = rule.on(problem._replace(Y=everywhere()), None, 1)
+
+    def personal_model(client: PyTree, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
+        return tune(x, x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
 
     return personal_model

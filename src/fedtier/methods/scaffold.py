@@ -4,7 +4,7 @@ Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled
 ICML 2020, https://arxiv.org/abs/1910.06378
 
     y_i  <- y_i - tilde_gamma_t (grad f1(y_i, zeta_t) + c - c_i)     H_i times from y_i = x
-    c_i+ <- c_i - c + (x - y_i) / sum_t tilde_gamma_t                 option II; unchanged when H_i = 0
+    c_i+ <- c_i - c + (x - y_i) / sum_t tilde_gamma_t                 option II; unchanged when the sum is 0
     x    <- x + (server_rate/|S|) sum_S (y_i - x)                     c <- c + (1/m) sum_S (c_i+ - c_i)
 
 The published K eta_l is the sum of the steps, which is what remains right when they decay. c stays the mean of all c_i
@@ -14,22 +14,22 @@ is one model per client: mind the memory when m is large; and c_i grow stale whe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from .. import keys, trees
-from ..errors import positive, whole
+from ..errors import positive
 from ..federation import View
 from ..keys import Tag
 from ..problem import Bilevel
-from ..schedules import StepSize
-from .fedavg import Info
-from .method import Method, Round, Turn
-from .personal import fine_tuned
-from .solvers import client_schedule, sgd
+from .fedavg import LOCAL, PERSONAL, Info
+from .method import ClientSpec, Method, Round, Turn
+from .parts import check_parts
+from .personal import PersonalRule, without_lower_level
+from .solvers import ProjectedSgd
 
 
 class Server(NamedTuple):
@@ -47,33 +47,28 @@ class Up(NamedTuple):
 
 
 def scaffold(
-    problem: Bilevel,
-    *,
-    client_lr: StepSize = 0.1,
-    batch: int = 32,
-    server_rate: float = 1.0,
-    fine_tune: StepSize = 0.0,
+    problem: Bilevel, *, local: ProjectedSgd = LOCAL, server_rate: float = 1.0, personal: PersonalRule = PERSONAL
 ) -> Method:
-    """SCAFFOLD on problem.f1, every client counted alike as published; `fine_tune` as in FedAvg."""
-    lr = client_schedule(client_lr)
-    whole("batch", batch)
+    """SCAFFOLD on problem.f1, every client counted alike as published; `server_rate` is the published eta_g, the rest is as
+    in FedAvg."""
+    check_parts(local=local, personal=personal)
     positive("server_rate", server_rate)
     gradient = jax.grad(problem.f1)
 
-    def local(client: Client, shared: Server, own: tuple, view: View, spec: Any, turn: Turn) -> tuple[Client, Up]:
-        correction = trees.sub(shared.c, client.c)
-        y = sgd(
-            lambda y, rows: trees.add(gradient(y, rows), correction),
-            shared.x, view, turn.steps, keys.at(turn.key, Tag.SOLVE), lr=lr, batch=batch, scale=spec.step_scale,
-        )  # fmt: skip
-        delta_y = trees.sub(y, shared.x)
-        path = spec.step_scale * jax.lax.fori_loop(0, turn.steps, lambda t, total: total + lr(t), jnp.zeros(()))
-        moved = turn.steps > 0
+    def at_client(client: Client, shared: Server, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[Client, Up]:
+        correction, key = trees.sub(shared.c, client.c), keys.at(turn.key, Tag.SOLVE)
+
+        def corrected(y: PyTree, rows: PyTree) -> PyTree:
+            return trees.add(gradient(y, rows), correction)
+
+        delta_y = trees.sub(local.descend(corrected, shared.x, view, spec, turn.steps, key), shared.x)
+        path = spec.step_scale * jax.lax.fori_loop(0, turn.steps, lambda t, total: total + local.step(t), jnp.zeros(()))
+        moved = path > 0  # neither H_i = 0 nor a step size of 0 says anything about a gradient
         delta_c = trees.axpy(-1.0 / jnp.where(moved, path, 1.0), delta_y, trees.scale(-1.0, shared.c))
         delta_c = trees.where(moved, delta_c, trees.zeros_like(delta_c))
         return Client(trees.add(client.c, delta_c)), Up(delta_y, delta_c)
 
-    def aggregate(server: Server, owns: tuple, ups: Up, specs: Any, round: Round) -> tuple[Server, Info]:
+    def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
         delta = trees.scale(server_rate, trees.mean_over(round.arrived, ups.delta_y))
         share = jnp.sum(round.arrived) / round.clients  # |S|/m
         c = trees.axpy(share, trees.mean_over(round.arrived, ups.delta_c), server.c)
@@ -83,9 +78,10 @@ def scaffold(
         name="scaffold",
         server_init=lambda x: Server(x, trees.zeros_like(x)),
         client_init=lambda x, spec: Client(trees.zeros_like(x)),
-        broadcast=lambda server, round: server,
-        local=local,
+        broadcast=lambda server, opening: server,
+        local=at_client,
         aggregate=aggregate,
         global_model=lambda server: server.x,
-        personal_model=fine_tuned(problem.f1, fine_tune, batch),
+        personal_model=without_lower_level(personal, problem),
+        seat=True,
     )

@@ -7,52 +7,35 @@ It is `zo_hfl` at penalty 0. If a federated method does not beat it, the clients
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import optax
-from jaxtyping import Array, Float
+from jaxtyping import PyTree
 
 from .. import trees
 from ..problem import Bilevel
-from ..schedules import StepSize
+from .descent import Descent, ServerDescent, descent
+from .fedavg import PERSONAL, Info
 from .method import Method, Round
-from .personal import fine_tuned
-from .solvers import Descent, descent
+from .parts import check_parts
+from .personal import PersonalRule, without_lower_level
+
+SERVER = descent("inverse_sqrt(0.01)")
 
 
-class Info(NamedTuple):
-    step: Float[Array, ""]  # |x_{r+1} - x_r|
+def server_only(problem: Bilevel, *, server: ServerDescent = SERVER, personal: PersonalRule = PERSONAL) -> Method:
+    """f1 alone; nothing crosses the wire. `server` is as in `zo_hfl`, `personal` as in FedAvg."""
+    check_parts(server=server, personal=personal)
 
-
-def server_only(
-    problem: Bilevel,
-    *,
-    server_lr: StepSize = 0.01,
-    server_batch: int = 128,
-    server_steps: int = 1,
-    server_step: str | optax.GradientTransformation = "sgd",
-    averaging: int = 0,
-    batch: int = 32,
-    fine_tune: StepSize = 0.0,
-) -> Method:
-    """f1 alone; nothing crosses the wire. The server's options are those of `zo_hfl`; `fine_tune` and
-    `batch` as in FedAvg."""
-    init, step, model = descent(
-        problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
-        averaging=averaging,
-    )  # fmt: skip
-
-    def aggregate(server: Descent, owns: tuple, ups: tuple, specs: Any, round: Round) -> tuple[Descent, Info]:
-        after = step(server, trees.zeros_like(server.x), round.view, round.round, round.key)
-        return after, Info(trees.norm(trees.sub(after.x, server.x)))
+    def aggregate(state: Descent, owns: tuple, ups: tuple, specs: PyTree, round: Round) -> tuple[Descent, Info]:
+        after = server.step(problem.f1, state, trees.zeros_like(state.x), round.view, round.round, round.key)
+        return after, Info(trees.norm(trees.sub(after.x, state.x)))
 
     return Method(
         name="server_only",
-        needs_server_data=True,
-        server_init=init,
-        broadcast=lambda server, round: (),
+        server_init=server.init,
+        broadcast=lambda server, opening: (),
         local=lambda client, shared, own, view, spec, turn: (client, ()),
         aggregate=aggregate,
-        global_model=model,
-        personal_model=fine_tuned(problem.f1, fine_tune, batch),
+        global_model=server.model,
+        personal_model=without_lower_level(personal, problem),
+        needs_server_data=True,
+        solves=0,
     )

@@ -8,13 +8,25 @@ The estimate needs two values of f and no derivative; its second moment grows li
 
 from __future__ import annotations
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from .. import keys, trees
+from ..errors import FedtierWarning, positive, require, whole
 
 FLOAT32_FLOOR = 0.01  # below this smoothing, rounding of x +- eta v costs more than 1 % of the estimate in float32
+
+
+def check_probes(smoothing: float, directions: int) -> None:
+    """Refuses what is no smoothing and no number of directions; warns where float32 cannot resolve x +- eta v."""
+    positive("smoothing", smoothing)
+    whole("directions", directions)
+    if smoothing < FLOAT32_FLOOR and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        words = f"smoothing = {smoothing}: float32 rounds x ± eta v; use >= {FLOAT32_FLOOR}"
+        warnings.warn(words, FedtierWarning, stacklevel=4)
 
 
 def sphere(key: Key[Array, ""], like: PyTree) -> PyTree:
@@ -28,3 +40,32 @@ def sphere(key: Key[Array, ""], like: PyTree) -> PyTree:
 def spheres(key: Key[Array, ""], like: PyTree, directions: int) -> PyTree:
     """K independent directions, leading axis K."""
     return jax.vmap(lambda k: sphere(keys.at(key, k), like))(jnp.arange(directions))
+
+
+def orthonormal(key: Key[Array, ""], like: PyTree, directions: int) -> PyTree:
+    """K orthonormal directions, each uniform on the sphere: Gram-Schmidt on independent draws. Needs K <= n."""
+    n = trees.size(like)
+    require(directions <= n, "directions", directions, f"there are only {n} orthogonal directions", "use fewer")
+    return gram_schmidt(spheres(key, like, directions), directions)
+
+
+def gram_schmidt(v: PyTree, count: int) -> PyTree:
+    """Orthonormal v, row by row, in order; twice over, because once is not enough in float32."""
+
+    def remove(row: PyTree, k: int) -> PyTree:
+        for _ in range(2):
+            for j in range(k):
+                row = trees.axpy(-trees.dot(rows[j], row), rows[j], row)
+            row = unit(row)
+        return row
+
+    rows: list[PyTree] = []
+    for k in range(count):
+        rows.append(remove(trees.take(v, k), k))
+    return trees.stack(rows)
+
+
+def unit(x: PyTree) -> PyTree:
+    """x/|x|, and 0 where x is 0."""
+    length = trees.norm(x)
+    return trees.scale(1.0 / jnp.where(length > 0, length, 1.0), x)

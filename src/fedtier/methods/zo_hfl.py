@@ -7,36 +7,42 @@ https://arxiv.org/abs/2504.01839
     g_i = n/(2 eta) (f2(x + eta v_i, y+) - f2(x - eta v_i, y-)) v_i
     x  <- x - gamma_r (grad f1(x, xi_r) + mean of g_i over the replies that arrived)
 
-This is estimator "sphere", the paper's letter; `estimators` has the others. At penalty 0 it is `server_only`. With one
-random direction in thousands of dimensions the clients hardly count: use another estimator, or few dimensions.
+This is the estimator `sphere`, the paper's; `estimators` has the others. A client with H_i = 0 has g_i = 0. At penalty 0 it is
+`server_only`. With one random direction in thousands of dimensions the clients hardly count: use another estimator, or few
+dimensions.
 """
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Float, Key, PyTree
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from .. import keys, trees
-from ..errors import FedtierWarning, choice, positive, require
+from ..errors import choice, require
 from ..federation import View, sample
 from ..keys import Tag
 from ..problem import Bilevel
-from ..schedules import StepSize, as_schedule, inverse
-from . import estimators
-from .estimators import Site
-from .method import Method, Round, Turn
-from .smoothing import FLOAT32_FLOOR
-from .solvers import Descent, descent, lower_level
+from .descent import Descent, ServerDescent, descent
+from .estimator import Estimator, Site
+from .estimators import sphere
+from .method import ClientSpec, Method, Opening, Round, Turn
+from .parts import check_parts
+from .personal import PersonalRule, lower_level
+from .solvers import LowerLevel, ProjectedSgd, projected_sgd
+
+UPLINKS = ("values", "models", "estimate")
+TUNING = 2  # a fine-tuned personal model has the steps of two solves
+PAPER = (sphere(), projected_sgd("inverse(0.1)"), descent("inverse_sqrt(0.01)"), lower_level())  # the parts of the paper
 
 
 class Shared(NamedTuple):
     x: PyTree  # x_r [n]
-    guide: Any = ()  # guide = "server": grad f1(x_r) on a minibatch [n]; else ()
+    guide: PyTree = ()  # where the server guides: grad f1(x_r) on a minibatch [n]
 
 
 class Own(NamedTuple):
@@ -44,24 +50,25 @@ class Own(NamedTuple):
 
 
 class Client(NamedTuple):
-    y: Any  # start = "warm": mean of the last solutions [n]; else ()
-    guides: Any  # the last displacements x - y, the latest first [guides, n]; () without guides
-    latest: Any  # cohort = "latest": the client's last estimate [n]; else ()
+    y: PyTree  # start = "warm": mean of the last solutions [n]; else ()
+    guides: PyTree  # the last displacements x - y, the latest first [guides, n]; () without guides
+    latest: PyTree  # cohort = "latest": the client's last estimate [n]; else ()
 
 
 class Server(NamedTuple):
     descent: Descent
-    latest: Any  # cohort = "latest": mean of all clients' last estimates [n]; else ()
+    latest: PyTree  # cohort = "latest": mean of all clients' last estimates [n]; else ()
 
 
 class Values(NamedTuple):
-    plus: Float[Array, "K"]  # f2(x + eta v_k, y+)
-    minus: Float[Array, "K"]  # f2(x - eta v_k, y-)
+    plus: Float[Array, "K"]  # f2(x + eta v_k, y+); 0 where H_i = 0
+    minus: Float[Array, "K"]  # f2(x - eta v_k, y-); 0 where H_i = 0
 
 
 class Models(NamedTuple):
     plus: PyTree  # y+ [K, n]
     minus: PyTree  # y- [K, n]
+    solved: Bool[Array, ""]  # is H_i > 0?
 
 
 class Estimate(NamedTuple):
@@ -73,159 +80,172 @@ class Info(NamedTuple):
     step: Float[Array, ""]  # |x_{r+1} - x_r|
 
 
-RECOMMENDED: dict[str, Any] = {
-    "estimator": "auto", "cohort": "latest", "penalty": 30.0, "proximity": 10.0, "server_step": "adam", "server_lr": 0.003,
-    "server_steps": 20, "server_batch": 512, "averaging": 3, "fine_tune": 0.1,
-}  # fmt: skip
-"""What a configuration gets that leaves `estimator` alone: one setting, chosen on validation rows of MNIST and Fashion-MNIST
-at two levels of heterogeneity (docs/estimators.md). Penalty and proximity belong to the problem, the rest to the method."""
-
-
 def zo_hfl(
     problem: Bilevel,
     *,
-    estimator: str = "sphere",
-    smoothing: float = 0.1,
-    directions: int = 1,
-    guide: str = "displacement",
-    mix: float = 0.0,
-    control: bool = False,
+    estimator: Estimator = PAPER[0],
+    local: ProjectedSgd = PAPER[1],
+    server: ServerDescent = PAPER[2],
+    personal: PersonalRule = PAPER[3],
     coupled: bool = True,
     uplink: str = "auto",
     start: str = "probe",
     cohort: str = "arrived",
-    client_lr: StepSize = 0.1,
-    batch: int = 32,
-    server_lr: StepSize = 0.01,
-    server_batch: int = 128,
-    server_steps: int = 1,
-    server_step: str | optax.GradientTransformation = "sgd",
-    averaging: int = 0,
-    trust: float = 0.0,
-    fine_tune: StepSize = 0.0,
 ) -> Method:
     """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
 
-    estimator     "sphere", "orthogonal", "guided", "first_order", "exact", or "auto": the best by measurement
-    smoothing     eta; below 0.01 float32 rounding shows (a warning says so)
-    directions    K directions per client and round, 2 K solves; guide, mix, control: see `estimators.make`
+    estimator     of a client's hypergradient: `sphere`, `orthogonal`, `guided`, `first_order` or `exact`, see `estimators`
+    local         a client's solver of the lower level
+    server        the server's descent on f1 plus the mean estimate
+    personal      what the personal model is; a fine-tuned one has the steps of two solves
     coupled       the 2 K solves share their minibatches: 10 to 100 times less noise in the difference, one gather
     uplink        what leaves a client: "values", 2 K numbers, or "models", its 2 K models (both: sphere, orthogonal), or
                   "estimate", g_i itself (the others); "auto": the least that the estimator needs
     start         "probe": a solve starts at x ± eta v; "warm": at the client's last solution, projected
     cohort        "arrived": mean of g_i over the replies; "latest": over the latest reply of every client, which at low
                   participation trades staleness for variance (needs an estimator that sends g_i; one model of state)
-    fine_tune     c > 0: the personal model is not y_i(x) but x after 2 H steps c/(t + 1) on f1, the budget of two solves,
-                  inside Y: for a large proximity, which serves the global model and holds y_i(x) close to it
-    averaging, trust, server_*    see `solvers.descent`; server_step: sgd, momentum, adam or any optax one
     """
-    positive("smoothing", smoothing)
-    choice("uplink", uplink, ("auto", *estimators.UPLINKS))
+    check_parts(estimator=estimator, local=local, server=server, personal=personal)
+    choice("uplink", uplink, ("auto", *UPLINKS))
     choice("start", start, ("probe", "warm"))
     choice("cohort", cohort, ("arrived", "latest"))
-    if smoothing < FLOAT32_FLOOR and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
-        warnings.warn(
-            f"smoothing = {smoothing}: float32 rounds x ± eta v; use >= {FLOAT32_FLOOR}", FedtierWarning, stacklevel=2
-        )
-    chosen = estimators.make(estimator, problem, directions=directions, guide=guide, mix=mix, control=control, uplink=uplink)
-    fits = cohort == "arrived" or chosen.private
-    require(fits, "cohort", cohort, f"needs an estimator that sends g_i, not {chosen.name}", "estimator = 'guided' does")
-    init, step, model = descent(
-        problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
-        averaging=averaging, trust=trust,
+    sends = "g_i: uplink = 'estimate'" if estimator.private else "values or models"
+    fits = uplink == "auto" or (uplink == "estimate") == estimator.private
+    require(fits, "uplink", uplink, f"the estimator {estimator.name} sends {sends}", "or leave the uplink out")
+    fits = cohort == "arrived" or estimator.private
+    require(fits, "cohort", cohort, f"needs an estimator that sends g_i, not {estimator.name}", "the guided one does")
+    solve = local.lower_level(problem)
+    rules = _ZoHfl(
+        problem, estimator, solve, server, personal.on(problem, solve, TUNING),
+        coupled, models=uplink == "models", warm=start == "warm", latest=cohort == "latest",
     )  # fmt: skip
-    solve = lower_level(problem, client_lr=client_lr, batch=batch)
-    alone = problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows), solve=None)
-    tune = None if fine_tune == 0 else lower_level(alone, client_lr=as_schedule("fine_tune", fine_tune, inverse), batch=batch)
-    warm, latest, K = start == "warm", cohort == "latest", chosen.directions
+    return Method(
+        name="zo_hfl",
+        server_init=rules.server_init,
+        client_init=rules.client_init,
+        broadcast=rules.broadcast,
+        address=lambda server, turn: Own(keys.at(turn.key, Tag.DIRECTION)),
+        local=rules.local,
+        aggregate=rules.aggregate,
+        global_model=lambda state: server.model(state.descent),
+        personal_model=rules.personal_model,
+        needs_server_data=True,
+        solves=estimator.solves,
+        foreign=True,
+        lower_level=personal.name == "lower_level",
+    )
 
-    def probes(x: PyTree, v: PyTree) -> PyTree:
-        """x + eta v_k and x - eta v_k, leading axes [2, K]."""
-        return trees.map(lambda a, b: jnp.stack([a + smoothing * b, a - smoothing * b]), x, v)
 
-    def values(points: PyTree, ys: PyTree, spec: Any) -> Values:
-        return Values(*jax.vmap(jax.vmap(lambda x, y: problem.f2(x, y, spec)))(points, ys))
+@dataclass(frozen=True, eq=False)
+class _ZoHfl:
+    """The functions of the method, over its parts."""
 
-    def slopes(f2: Values) -> Float[Array, "K"]:
-        return (f2.plus - f2.minus) / (2.0 * smoothing)  # Alg. 1, line 8, without n and v
+    problem: Bilevel
+    estimator: Estimator
+    solve: LowerLevel
+    descent: ServerDescent
+    personal: LowerLevel
+    coupled: bool
+    models: bool  # do the models go up?
+    warm: bool  # do solves start at the client's last solution?
+    latest: bool  # does the latest reply of every client count?
 
-    def local(client: Client, shared: Shared, own: Own, view: View, spec: Any, turn: Turn) -> tuple[Client, Any]:
-        x, key = shared.x, keys.at(turn.key, Tag.SOLVE)
+    def server_init(self, x: PyTree) -> Server:
+        return Server(self.descent.init(x), trees.zeros_like(x) if self.latest else ())
 
-        def solve_at(point: PyTree, draw: Any, steps: Any) -> PyTree:
-            first = trees.where(steps > 0, client.y, point) if warm else point  # H = 0 says nothing new
-            return solve(point, first, view, spec, steps, key if coupled else keys.at(key, draw))
+    def client_init(self, x: PyTree, spec: ClientSpec) -> Client:
+        kept = self.estimator.guides
+        guides = trees.map(lambda a: jnp.zeros((kept, *a.shape), a.dtype), x) if kept else ()
+        return Client(x if self.warm else (), guides, trees.zeros_like(x) if self.latest else ())
+
+    def broadcast(self, server: Server, opening: Opening) -> Shared:
+        x = server.descent.x
+        if not self.estimator.served:
+            return Shared(x)
+        rows = sample(opening.view, keys.at(opening.key, Tag.DIRECTION), self.descent.batch)
+        return Shared(x, jax.grad(self.problem.f1)(x, rows))
+
+    def local(
+        self, client: Client, shared: Shared, own: Own, view: View, spec: ClientSpec, turn: Turn
+    ) -> tuple[Client, Values | Models | Estimate]:
+        x, K, key = shared.x, self.estimator.directions, keys.at(turn.key, Tag.SOLVE)
+
+        def solve_at(point: PyTree, draw: ArrayLike, steps: ArrayLike) -> PyTree:
+            first = client.y if self.warm else point
+            return self.solve(point, first, view, spec, steps, key if self.coupled else keys.at(key, draw))
 
         if K:
-            v = chosen.propose(own.key, x, known_guides(client, shared))
-            points = probes(x, v)
+            v = self.estimator.propose(own.key, x, self._guides(client, shared))
+            points = self._probes(x, v)
             draws = jnp.arange(2 * K).reshape(2, K)
             ys = jax.vmap(jax.vmap(lambda point, draw: solve_at(point, draw, turn.steps)))(points, draws)
-            f2, y = values(points, ys, spec), trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys)
-            if not chosen.private:
-                up = Models(*(trees.take(ys, j) for j in range(2))) if uplink == "models" else f2
-                return remember(client, x, y, turn), up
-            s = slopes(f2)
+            f2, y = self._values(points, ys, spec), trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys)
         else:
-            v, s, y = (), (), solve_at(x, 0, 2 * turn.steps)  # one solve with the budget of two
-        g = chosen.estimate(s, v, own.key, Site(x, y, view, spec, keys.at(turn.key, Tag.HESSIAN)))
-        g = trees.where(turn.steps > 0, g, client.latest if latest else trees.zeros_like(g))
-        up = Estimate(trees.sub(g, client.latest) if latest else g)
-        return remember(client, x, y, turn)._replace(latest=g if latest else ()), up
+            v, f2, y = (), Values(jnp.zeros(0), jnp.zeros(0)), solve_at(x, 0, 2 * turn.steps)  # the budget of two
+        after = self._remember(client, x, y, turn)
+        solved = turn.steps > 0
+        if not self.estimator.private:
+            up = Models(*(trees.take(ys, j) for j in range(2)), solved) if self.models else _kept(solved, f2)
+            return after, up
+        site = Site(self.problem, x, y, view, spec, keys.at(turn.key, Tag.HESSIAN))
+        g = self.estimator.estimate(self._slopes(f2), v, own.key, site)
+        if not self.latest:
+            return after, Estimate(_kept(solved, g))
+        g = trees.where(solved, g, client.latest)
+        return after._replace(latest=g), Estimate(trees.sub(g, client.latest))
 
-    def known_guides(client: Client, shared: Shared) -> PyTree:
-        if not chosen.served:
+    def aggregate(
+        self, server: Server, owns: Own, ups: Values | Models | Estimate, specs: PyTree, round: Round
+    ) -> tuple[Server, Info]:
+        x = server.descent.x
+        each = ups.g if isinstance(ups, Estimate) else jax.vmap(lambda *one: self._estimate(x, *one))(owns, ups, specs)
+        g = trees.mean_over(round.arrived, each)
+        if self.latest:
+            g = trees.axpy(jnp.sum(round.arrived) / round.clients, g, server.latest)
+        after = self.descent.step(self.problem.f1, server.descent, g, round.view, round.round, round.key)
+        return Server(after, g if self.latest else ()), Info(trees.norm(g), trees.norm(trees.sub(after.x, x)))
+
+    def personal_model(self, client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
+        first = client.y if self.warm else x
+        return self.personal(x, first, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
+
+    def _estimate(self, x: PyTree, own: Own, up: Values | Models, spec: ClientSpec) -> PyTree:
+        """g_i from one client's values or models, at the server."""
+        v = self.estimator.propose(own.key, x, ())
+        if isinstance(up, Values):
+            return self.estimator.estimate(self._slopes(up), v, own.key, None)
+        ys = trees.map(lambda a, b: jnp.stack([a, b]), up.plus, up.minus)
+        f2 = _kept(up.solved, self._values(self._probes(x, v), ys, spec))
+        return self.estimator.estimate(self._slopes(f2), v, own.key, None)
+
+    def _probes(self, x: PyTree, v: PyTree) -> PyTree:
+        """x + eta v_k and x - eta v_k, leading axes [2, K]."""
+        eta = self.estimator.smoothing
+        return trees.map(lambda a, b: jnp.stack([a + eta * b, a - eta * b]), x, v)
+
+    def _values(self, points: PyTree, ys: PyTree, spec: ClientSpec) -> Values:
+        return Values(*jax.vmap(jax.vmap(lambda x, y: self.problem.f2(x, y, spec)))(points, ys))
+
+    def _slopes(self, f2: Values) -> Float[Array, "K"]:
+        return (f2.plus - f2.minus) / (2.0 * self.estimator.smoothing)  # Alg. 1, line 8, without n and v
+
+    def _guides(self, client: Client, shared: Shared) -> PyTree:
+        """The guides that the estimator asked for, leading axis."""
+        if not self.estimator.served:
             return client.guides
         first = trees.map(lambda a: a[None], shared.guide)
-        return trees.map(lambda a, b: jnp.concatenate([a, b]), first, client.guides) if chosen.guides else first
+        return trees.map(lambda a, b: jnp.concatenate([a, b]), first, client.guides) if self.estimator.guides else first
 
-    def broadcast(server: Server, round: Round) -> Shared:
-        x = server.descent.x
-        if not chosen.served:
-            return Shared(x)
-        rows = sample(round.view, keys.at(round.key, Tag.DIRECTION), server_batch)
-        return Shared(x, jax.grad(problem.f1)(x, rows))
+    def _remember(self, client: Client, x: PyTree, y: PyTree, turn: Turn) -> Client:
+        """The client's memory after a solve; with H_i = 0 it stays."""
 
-    def remember(client: Client, x: PyTree, y: PyTree, turn: Turn) -> Client:
         def newer(old: Array, new: Array) -> Array:
             return jnp.where(turn.steps > 0, jnp.concatenate([new[None], old[:-1]]), old)
 
-        guides = trees.map(newer, client.guides, trees.sub(x, y)) if chosen.guides else ()
-        return client._replace(y=trees.where(turn.steps > 0, y, client.y) if warm else (), guides=guides)
+        guides = trees.map(newer, client.guides, trees.sub(x, y)) if self.estimator.guides else ()
+        return client._replace(y=trees.where(turn.steps > 0, y, client.y) if self.warm else (), guides=guides)
 
-    def aggregate(server: Server, owns: Own, ups: Any, specs: Any, round: Round) -> tuple[Server, Info]:
-        x = server.descent.x
 
-        def one(own: Own, up: Any, spec: Any) -> PyTree:
-            v = chosen.propose(own.key, x, ())
-            if isinstance(up, Models):
-                up = values(probes(x, v), trees.map(lambda a, b: jnp.stack([a, b]), up.plus, up.minus), spec)
-            return chosen.estimate(slopes(up), v, own.key, None)
-
-        g = trees.mean_over(round.arrived, ups.g if chosen.private else jax.vmap(one)(owns, ups, specs))
-        if latest:
-            g = trees.axpy(jnp.sum(round.arrived) / round.clients, g, server.latest)
-        after = step(server.descent, g, round.view, round.round, round.key)
-        return Server(after, g if latest else ()), Info(trees.norm(g), trees.norm(trees.sub(after.x, x)))
-
-    def client_init(x: PyTree, spec: Any) -> Client:
-        guides = trees.map(lambda a: jnp.zeros((chosen.guides, *a.shape), a.dtype), x) if chosen.guides else ()
-        return Client(x if warm else (), guides, trees.zeros_like(x) if latest else ())
-
-    def personal_model(client: Client, x: PyTree, view: View, spec: Any, turn: Turn) -> PyTree:
-        key = keys.at(turn.key, Tag.PERSONAL)
-        first = client.y if warm else x
-        return solve(x, first, view, spec, turn.steps, key) if tune is None else tune(x, first, view, spec, 2 * turn.steps, key)
-
-    return Method(
-        name="zo_hfl",
-        needs_server_data=True,
-        server_init=lambda x: Server(init(x), trees.zeros_like(x) if latest else ()),
-        client_init=client_init,
-        broadcast=broadcast,
-        address=lambda server, turn: Own(keys.at(turn.key, Tag.DIRECTION)),
-        local=local,
-        aggregate=aggregate,
-        global_model=lambda server: model(server.descent),
-        personal_model=personal_model,
-    )
+def _kept(condition: Bool[Array, ""], tree: PyTree) -> PyTree:
+    """`tree`, or zeros: a client that made no step says nothing."""
+    return trees.where(condition, tree, trees.zeros_like(tree))

@@ -91,7 +91,7 @@ class Driver:
         """Round `number`: the ledger after it, and the method's info."""
         job, ledger = self.job, ledger.copied()
         ids, steps, planned = (np.asarray(table[number]) for table in job.plan)
-        at = (jnp.asarray(number, jnp.int32), jnp.asarray(ids), jnp.asarray(planned))
+        at = (jnp.asarray(number, jnp.int32), jnp.asarray(ids))
         shared, owns, turn_keys = self._open(ledger.server, *at, jnp.asarray(steps), job.view, job.key)
         self._knock(ids, ledger)
         weights = job.specs(ledger.rows).weight
@@ -106,8 +106,7 @@ class Driver:
         blank = trees.map(lambda s: np.zeros(s.shape, s.dtype), job.up)
         ups = trees.stack([replies[i].up if i in replies else blank for i in ids.tolist()])
         specs = trees.take(job.specs(ledger.rows), ids)
-        at = (*at[:2], jnp.asarray(arrived))
-        server, info = self._close(ledger.server, owns, ups, specs, *at, job.view, job.key)
+        server, info = self._close(ledger.server, owns, ups, specs, *at, jnp.asarray(arrived), job.view, job.key)
         for i, reply in replies.items():
             ledger.last[i] = number
             ledger.counted[i] += 1

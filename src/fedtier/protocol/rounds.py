@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from .. import keys
 from ..compilation import jitted
-from ..methods.method import Round, turn_of
+from ..methods.method import Opening, Round, turn_of
 
 
 def open_round(*args: Any) -> tuple:
@@ -29,10 +29,10 @@ def _compiled(function: Any) -> Any:
     return jitted(function, static_argnums=(0, 1))
 
 
-def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, planned: Any, steps: Any, view: Any, key: Any) -> tuple:
+def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, steps: Any, view: Any, key: Any) -> tuple:
     turns = jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
-    round = Round(number, ids, planned, m, view, keys.at(key, number, 0))
-    return method.broadcast(server, round), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
+    opening = Opening(number, m, view, keys.at(key, number, 0))
+    return method.broadcast(server, opening), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
 
 
 def _close(

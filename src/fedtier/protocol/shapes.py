@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 
 from .. import keys
 from ..federation import View
-from ..methods.method import Method, Round, turn_of
+from ..methods.method import Method, Opening, turn_of
 from . import letters
 
 
@@ -39,9 +39,9 @@ def message_shapes(method: Method, server: PyTree, client: PyTree, view: View, s
 
     def messages(server: PyTree, client: PyTree, view: View, spec: Any, key: Any) -> Shapes:
         zero = jnp.asarray(0, jnp.int32)
-        round = Round(zero, jnp.zeros((1,), jnp.int32), jnp.ones((1,), bool), clients, view, keys.at(key, zero, 0))
+        opening = Opening(zero, clients, view, keys.at(key, zero, 0))
         turn = turn_of(zero, zero, zero, key)
-        shared, own = method.broadcast(server, round), method.address(server, turn)
+        shared, own = method.broadcast(server, opening), method.address(server, turn)
         _, up = method.local(client, shared, own, view, spec, turn)
         return Shapes(shared, own, turn.key, up)
 

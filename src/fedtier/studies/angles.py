@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from .. import keys
 from ..federation import View
 from ..methods import estimators
-from ..methods.estimators import Site
+from ..methods.estimator import Estimator, Site
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from ..reports import plots
 from ..reports.style import PALETTE
@@ -31,14 +31,14 @@ from ..reports.style import PALETTE
 SMOOTHING, PENALTY, PROXIMITY = 0.1, 1.0, 1.0
 FLOOR = 1e-9  # below this a squared error is rounding
 
-CASES: dict[str, dict[str, Any]] = {
-    "sphere": {"name": "sphere"},
-    "orthogonal, K = 4": {"name": "orthogonal", "directions": 4},
-    "sphere + control": {"name": "sphere", "control": True},
-    "guided": {"name": "guided"},
-    "guided + control": {"name": "guided", "control": True},
-    "first order": {"name": "first_order"},
-    "exact": {"name": "exact"},
+CASES: dict[str, Estimator] = {
+    "sphere": estimators.sphere(),
+    "orthogonal, K = 4": estimators.orthogonal(directions=4),
+    "sphere + control": estimators.sphere(control=True),
+    "guided": estimators.guided(),
+    "guided + control": estimators.guided(control=True),
+    "first order": estimators.first_order(),
+    "exact": estimators.exact(),
 }
 
 
@@ -63,14 +63,14 @@ def quality(case: str, n: int, draws: int = 50, seed: int = 0) -> Quality:
     y = solution(x)
     truth = PENALTY * (1.0 - PROXIMITY / (curvature + PROXIMITY)) * (x - y)
     view = View(centre[None], jnp.zeros(1, jnp.int32), jnp.asarray(0), jnp.asarray(1))
-    chosen = estimators.make(problem=problem, **CASES[case])
+    chosen = CASES[case]
     before = 0.3 * jnp.asarray(rng.standard_normal(n), jnp.float32)  # where x was when the client was last asked
     guides = (before - solution(before))[None]
 
     def draw(key: Any) -> Any:
-        site = Site(x, y, view, spec, keys.at(key, 1))
+        site = Site(problem, x, y, view, spec, keys.at(key, 1))
         if not chosen.directions:
-            return chosen.estimate((), (), key, site)
+            return chosen.estimate(jnp.zeros(0), (), key, site)
         v = chosen.propose(key, x, guides if chosen.guides else ())
 
         def value(point: Any) -> Any:

@@ -10,8 +10,7 @@ import numpy as np
 
 from ... import keys
 from ...federation import Federation, View, Window
-from ...methods import zo_hfl
-from ...methods.solvers import lower_level
+from ...methods import descent, projected_sgd, sphere, zo_hfl
 from ...problem import Spec
 from ...problem.closed_forms import orthant_example
 from ..theory.experiments.paths import path
@@ -73,7 +72,7 @@ def slope(x: Any, eta: float) -> Any:
 def solved(x: np.ndarray) -> np.ndarray:
     """f(x, y) with y from the lower-level solver."""
     problem, spec = orthant_example(), Spec(jnp.ones(()), jnp.asarray(jnp.inf), jnp.ones(()))
-    solve = lower_level(problem, client_lr=EXACT, batch=1)
+    solve = projected_sgd(EXACT, batch=1).lower_level(problem)
     view = View(jnp.zeros((1, 1)), jnp.arange(1), jnp.asarray(0), jnp.asarray(1))
 
     @jax.jit
@@ -90,5 +89,10 @@ def walk(eta: float, start: float, rounds: int, server_lr: str) -> np.ndarray:
         jnp.zeros((2, 1)), jnp.arange(2), Window(0 * one[0], 0 * one[0]), Window(0 * one[0], one[0]), Window(one, one),
         Window(one, 0 * one), Spec(jnp.ones(1), jnp.full(1, jnp.inf), jnp.ones(1)),
     )  # fmt: skip
-    method = zo_hfl(orthant_example(), smoothing=eta, server_lr=server_lr, client_lr=EXACT, batch=1, server_batch=1)
+    method = zo_hfl(
+        orthant_example(),
+        estimator=sphere(smoothing=eta),
+        local=projected_sgd(EXACT, batch=1),
+        server=descent(server_lr, batch=1),
+    )
     return path(method, federation, np.array([start]), rounds=rounds, seeds=1, tau=1.0, cohort=1)[0, :, 0]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...experiments.assemble import Experiment
-from ...methods.solvers import client_schedule
+from ...methods.flat import client_schedule
 from ...schedules import as_schedule, inverse_sqrt
 from ...theory import local, sphere, theorem1, theorem2
 from ...theory.constants import ClientConstants

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ....methods import zo_hfl
+from ....methods import descent as descent_of
+from ....methods import projected_sgd, zo_hfl
+from ....methods import sphere as on_the_sphere
 from ....schedules import inverse
 from ....theory import local, sphere, theorem1
 from ..row import Row
@@ -140,7 +142,12 @@ def _all_squares(
     place: Arena, x: np.ndarray, lr: tuple[str, str], rounds: int, *, seeds: int = SEEDS, steps: Any = None
 ) -> np.ndarray:
     """|grad F(x_r)|^2, [seeds, R], for the step sizes `lr` of server and client."""
-    method = zo_hfl(place.problem, smoothing=ETA, server_lr=lr[0], client_lr=lr[1], batch=place.batch, server_batch=8)
+    method = zo_hfl(
+        place.problem,
+        estimator=on_the_sphere(smoothing=ETA),
+        local=projected_sgd(lr[1], batch=place.batch),
+        server=descent_of(lr[0], batch=8),
+    )
     points = path(method, place.federation, x, rounds=rounds, seeds=seeds, tau=TAU, cohort=COHORT, steps=steps)
     gradient, form = points - place.form.a, place.form
     for i, b in enumerate(form.b):

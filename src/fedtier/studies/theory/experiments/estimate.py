@@ -12,7 +12,6 @@ import numpy as np
 from .... import keys
 from ....methods import estimators
 from ....methods.smoothing import sphere
-from ....problem.closed_forms import orthant_example
 from ....theory import sphere as theory
 from ....theory.radial import BallForm
 from ..row import Row
@@ -122,10 +121,7 @@ def smoothing(axes: Any = None) -> list[Row]:
 
 def two_point(plus: Any, minus: Any, v: Any) -> Any:
     """n/(2 eta) (plus - minus) v, with the estimator that methods use."""
-    return _SPHERE.estimate(((plus - minus) / (2 * ETA))[None], v[None], None, None)
-
-
-_SPHERE = estimators.make("sphere", orthant_example(), directions=1, mix=0.0, control=False)  # it never looks at the problem
+    return estimators.sphere().estimate(((plus - minus) / (2 * ETA))[None], v[None], keys.root(0), None)
 
 
 def _bowl(n: int) -> BallForm:

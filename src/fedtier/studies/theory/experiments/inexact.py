@@ -10,7 +10,7 @@ import numpy as np
 
 from .... import keys
 from ....methods.smoothing import sphere
-from ....methods.solvers import lower_level
+from ....methods.solvers import projected_sgd
 from ....schedules import inverse
 from ....theory import local
 from ....theory import sphere as theory
@@ -28,7 +28,7 @@ def inexact(axes: Any = None) -> list[Row]:
     c, offset = local.guaranteed(client.mu_h.value, client.L_h.value)
     errors = local.recursion(inverse(c, offset), client.local(), int(STEPS[-1]))[STEPS]
     bounds = np.array([theory.inexact_second_moment(client.L0_y.value, N, ETA, e) for e in errors])
-    solve = lower_level(place.problem, client_lr=f"inverse({c}, {offset})", batch=place.batch)
+    solve = projected_sgd(f"inverse({c}, {offset})", batch=place.batch).lower_level(place.problem)
     view, spec = view_of(place, 0)
     b, s = jnp.asarray(place.form.b[0], jnp.float32), float(place.form.shrink()[0])
     x = jnp.asarray(place.form.a, jnp.float32)

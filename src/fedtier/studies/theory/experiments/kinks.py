@@ -10,8 +10,8 @@ import numpy as np
 
 from .... import keys
 from ....federation import Federation, View, Window
-from ....methods import zo_hfl
-from ....methods.solvers import lower_level
+from ....methods import descent, projected_sgd, zo_hfl
+from ....methods import sphere as on_the_sphere
 from ....problem import ConstraintSet, Spec, ball, everywhere, orthant
 from ....problem.closed_forms import QuadraticSpec, orthant_example, two_level_quadratic
 from ....theory import sphere, theorem1
@@ -63,7 +63,7 @@ def movement(axes: Any = None) -> list[Row]:
 
 
 def _speeds(Y: ConstraintSet, q: np.ndarray, mu: float, points: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    solve = lower_level(two_level_quadratic(proximity=mu, Y=Y), client_lr=f"constant({1 / (q.max() + mu)})", batch=1)
+    solve = projected_sgd(float(1 / (q.max() + mu)), batch=1).lower_level(two_level_quadratic(proximity=mu, Y=Y))
     spec = QuadraticSpec(jnp.ones(()), jnp.ones(()), jnp.ones(()), jnp.asarray(q, jnp.float32))
     view = View(jnp.zeros((1, 2)), jnp.arange(1), jnp.asarray(0), jnp.asarray(1))  # one row: no noise
 
@@ -78,7 +78,7 @@ def _speeds(Y: ConstraintSet, q: np.ndarray, mu: float, points: np.ndarray, move
 def kinks(axes: Any = None) -> list[Row]:
     """The orthant example, f(x) = (x + 1 - max(x, 0))^2/2: neither smooth nor convex, solved across its kink."""
     problem, spec = orthant_example(), Spec(jnp.ones(()), jnp.asarray(jnp.inf), jnp.ones(()))
-    solve = lower_level(problem, client_lr="constant(0.5)", batch=1)  # h = |y - x|^2: one step is exact
+    solve = projected_sgd(0.5, batch=1).lower_level(problem)  # h = |y - x|^2: one step is exact
     view = View(jnp.zeros((1, 1)), jnp.arange(1), jnp.asarray(0), jnp.asarray(1))
     grid = np.linspace(-2, 1, 241)
 
@@ -138,7 +138,12 @@ def _run(problem: Any, closed: Any) -> tuple[float, float]:
         Window(one, 0 * one),
         Spec(jnp.ones(1), jnp.full(1, jnp.inf), jnp.ones(1)),
     )
-    method = zo_hfl(problem, smoothing=ETA, server_lr=f"inverse_sqrt({c})", client_lr="constant(0.5)", batch=1, server_batch=1)
+    method = zo_hfl(
+        problem,
+        estimator=on_the_sphere(smoothing=ETA),
+        local=projected_sgd(0.5, batch=1),
+        server=descent(f"inverse_sqrt({c})", batch=1),
+    )
     points = path(method, federation, np.array([0.05]), rounds=rounds, seeds=1, tau=1.0, cohort=1)[0, :, 0]
     slopes = (closed(points + ETA) - closed(points - ETA)) / (2 * ETA)
     gamma = c / np.sqrt(np.arange(rounds) + 1.0)

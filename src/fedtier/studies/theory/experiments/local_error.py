@@ -10,7 +10,7 @@ import numpy as np
 
 from .... import keys
 from ....federation import View
-from ....methods.solvers import lower_level
+from ....methods.solvers import projected_sgd
 from ....problem import ball, orthant
 from ....problem.closed_forms import QuadraticSpec, two_level_quadratic
 from ....schedules import inverse
@@ -98,7 +98,7 @@ def _measure(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean of |y_H - best|^2 and its standard error for every H of STEPS, with the solver that methods use."""
     problem = two_level_quadratic(proximity=mu, Y=Y)
-    solve = lower_level(problem, client_lr=f"inverse({step[0]}, {step[1]})", batch=1)
+    solve = projected_sgd(f"inverse({step[0]}, {step[1]})", batch=1).lower_level(problem)
     view = View(jnp.asarray(data), jnp.arange(len(data)), jnp.asarray(0), jnp.asarray(len(data)))
     spec = QuadraticSpec(jnp.ones(()), jnp.ones(()), jnp.ones(()), jnp.asarray(q, jnp.float32))
     start = jnp.asarray(x, jnp.float32)

@@ -1,0 +1,163 @@
+"""The flat keys of a configuration's [method] table, and the parts of a method that they stand for.
+
+One function a method: its keyword arguments are the keys with their types and defaults, and it returns the keyword arguments
+of the method's factory. A plain number for a step means the shape that it has in the paper: server_lr = c is c/sqrt(r + 1) in
+round r, client_lr and fine_tune = c are c/(t + 1) in step t. A key that has no meaning beside the others is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import optax
+
+from ..errors import FedtierError, choice, require
+from ..schedules import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
+from . import estimators, personal, solvers
+from .descent import ServerDescent, by_round, descent
+from .estimator import Estimator
+from .personal import PersonalRule
+from .solvers import ProjectedSgd
+
+Parts = dict[str, Any]  # keyword arguments of a factory
+
+ESTIMATORS: dict[str, Callable[..., Estimator]] = {name: getattr(estimators, name) for name in estimators.__all__}
+TRANSFORMS = {"sgd": optax.identity, "momentum": lambda: optax.trace(0.9), "adam": optax.scale_by_adam}
+
+RECOMMENDED: dict[str, Any] = {
+    "estimator": "auto", "cohort": "latest", "penalty": 30.0, "proximity": 10.0, "server_step": "adam", "server_lr": 0.003,
+    "server_steps": 20, "server_batch": 512, "averaging": 3, "fine_tune": 0.1,
+}  # fmt: skip
+"""What a configuration gets that leaves `estimator` alone: one setting, chosen on validation rows of MNIST and Fashion-MNIST
+at two levels of heterogeneity (docs/estimators.md). Penalty and proximity belong to the problem, the rest to the method."""
+
+
+def zo_hfl(
+    *,
+    estimator: str = "sphere",
+    smoothing: float = 0.1,
+    directions: int = 1,
+    guide: str = "displacement",
+    mix: float = 0.0,
+    control: bool = False,
+    coupled: bool = True,
+    uplink: str = "auto",
+    start: str = "probe",
+    cohort: str = "arrived",
+    client_lr: StepSize = 0.1,
+    batch: int = 32,
+    server_lr: StepSize = 0.01,
+    server_batch: int = 128,
+    server_steps: int = 1,
+    server_step: str = "sgd",
+    averaging: int = 0,
+    trust: float = 0.0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    """estimator "auto" is guided, the best by measurement (docs/estimators.md), and sphere where only values or models may
+    leave a client; fine_tune = 0 leaves the personal model to the lower level."""
+    if estimator == "auto":
+        estimator = "sphere" if uplink in ("values", "models") else "guided"
+    probes = {"smoothing": smoothing, "directions": directions, "guide": guide, "mix": mix, "control": control}
+    return {
+        "estimator": _estimator(estimator, probes),
+        "local": local(client_lr, batch),
+        "server": _server(server_lr, server_batch, server_steps, server_step, averaging, trust),
+        "personal": _personal(fine_tune, batch, personal.lower_level()),
+        "coupled": coupled,
+        "uplink": uplink,
+        "start": start,
+        "cohort": cohort,
+    }
+
+
+def fedavg(*, client_lr: StepSize = 0.1, batch: int = 32, weighting: str = "data", fine_tune: StepSize = 0.0) -> Parts:
+    return {"weighting": weighting} | _trained(client_lr, batch, fine_tune)
+
+
+def fedprox(
+    *,
+    proximity: float = 0.1,
+    client_lr: StepSize = 0.1,
+    batch: int = 32,
+    weighting: str = "data",
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    return {"proximity": proximity, "weighting": weighting} | _trained(client_lr, batch, fine_tune)
+
+
+def scaffold(*, client_lr: StepSize = 0.1, batch: int = 32, server_rate: float = 1.0, fine_tune: StepSize = 0.0) -> Parts:
+    return {"server_rate": server_rate} | _trained(client_lr, batch, fine_tune)
+
+
+def ditto(*, proximity: float = 0.1, client_lr: StepSize = 0.1, batch: int = 32, weighting: str = "data") -> Parts:
+    return {"proximity": proximity, "weighting": weighting, "local": local(client_lr, batch)}
+
+
+def server_only(
+    *,
+    server_lr: StepSize = 0.01,
+    server_batch: int = 128,
+    server_steps: int = 1,
+    server_step: str = "sgd",
+    averaging: int = 0,
+    batch: int = 32,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    return {
+        "server": _server(server_lr, server_batch, server_steps, server_step, averaging, 0.0),
+        "personal": _personal(fine_tune, batch, personal.global_model()),
+    }
+
+
+def local_only(*, client_lr: StepSize = 0.1, batch: int = 32) -> Parts:
+    return {"local": local(client_lr, batch)}
+
+
+def local(client_lr: StepSize = 0.1, batch: int = 32) -> ProjectedSgd:
+    """A client's solver from its flat keys."""
+    return solvers.projected_sgd(client_schedule(client_lr), batch=batch)
+
+
+def client_schedule(client_lr: StepSize) -> Schedule:
+    """A client's step sizes: a plain number c means c/(t + 1), the paper's choice."""
+    return as_schedule("client_lr", client_lr, inverse)
+
+
+def _trained(client_lr: StepSize, batch: int, fine_tune: StepSize) -> Parts:
+    return {"local": local(client_lr, batch), "personal": _personal(fine_tune, batch, personal.global_model())}
+
+
+def _personal(fine_tune: StepSize, batch: int, otherwise: PersonalRule) -> PersonalRule:
+    if fine_tune == 0:
+        return otherwise
+    return personal.fine_tune(as_schedule("fine_tune", fine_tune, inverse), batch=batch)
+
+
+def _estimator(name: str, given: dict[str, Any]) -> Estimator:
+    choice("estimator", name, ("auto", *ESTIMATORS))
+    known = inspect.signature(ESTIMATORS[name]).parameters
+    defaults = inspect.signature(zo_hfl).parameters
+    for key, value in given.items():
+        fits = key in known or value == defaults[key].default
+        require(fits, key, value, f"has no meaning for the estimator {name}", f"leave {key} out, or choose another estimator")
+    return ESTIMATORS[name](**{key: value for key, value in given.items() if key in known})
+
+
+def _server(lr: StepSize, batch: int, steps: int, step: str, averaging: int, trust: float) -> ServerDescent:
+    choice("server_step", step, TRANSFORMS)
+    optimiser = by_round(TRANSFORMS[step](), as_schedule("server_lr", lr, inverse_sqrt))
+    with _named(batch="server_batch", steps="server_steps"):
+        return descent(optimiser, steps=steps, batch=batch, averaging=averaging, trust=trust)
+
+
+@contextlib.contextmanager
+def _named(**keys: str) -> Iterator[None]:
+    """A refusal of a part is told under the name of its flat key."""
+    try:
+        yield
+    except FedtierError as error:
+        raise FedtierError(keys.get(error.name, error.name), error.value, error.rule, error.hint) from None
