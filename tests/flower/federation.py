@@ -61,7 +61,7 @@ class Federation:
         return False
 
     def join(self, k: int) -> None:
-        mine = f'partition-id={k} site="{self.root}/data/site-{k}.toml" state="{self.root}/state/{k}"'
+        mine = f'partition-id={k} site="{self.root}/data/site-{k}.toml" state="{self.root}/state/{k}" keys="{self.root}/keys/site-{k}.json"'
         node = ("flower-supernode", "--insecure", "--superlink", self.link, "--port", str(free_port()), "--node-config", mine)
         self.start(f"node-{k}", *node)
 
