@@ -201,7 +201,7 @@ def forged_reply(how, f, sent, site, replies):
     if how == "an answer to an earlier letter":
         return replies[-1]
     if how == "an answer to an earlier letter under a new head":
-        head, own, _ = letters.unpack(content, 1 << 20)
+        head, _, _ = letters.unpack(content, 1 << 20)
         _, old, _ = letters.unpack(signatures.opened(replies[-1]), 1 << 20)
         return replies[-1][: SEAL.size] + letters.pack(head, old)
     if how == "changed numbers":
@@ -283,7 +283,8 @@ def test_engines_in_one_process_load_no_cryptography():
     program = (
         "import sys; from tests.protocol import toy; from fedtier.protocol import loopback; plan = toy.bumpy(1, 1);"
         "site = toy.site(0); driver = toy.driver(plan, 1, loopback({'site-0': site.answer}));"
-        "driver.play_round(driver.start(toy.first(1)), 0); import fedtier.engines.messages; print('cryptography' in sys.modules)"
+        "driver.play_round(driver.start(toy.first(1)), 0); import fedtier.engines.messages;"
+        "print('cryptography' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
