@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -59,12 +61,14 @@ class Federation:
         path.write_text(tomli_w.dumps(tables))
         return path
 
-    def start(self, who: str, *words: str) -> None:
+    def start(self, who: str, *words: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         log = open(self.root / f"{who}.log", "ab")  # noqa: SIM115 (the process keeps it)
-        self.processes[who] = subprocess.Popen([*FEDTIER, *words], cwd=self.root, stdout=log, stderr=log)
+        told = os.environ | environment
+        self.processes[who] = subprocess.Popen([*FEDTIER, *words], cwd=self.root, stdout=log, stderr=log, env=told)
 
-    def join(self, site: str) -> None:
-        self.start(site, "join", f"kits/{site}", "--site", f"data/{site}.toml", "--state", f"state/{site}")
+    def join(self, site: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
+        place = ("--site", f"data/{site}.toml", "--state", f"state/{site}")
+        self.start(site, "join", f"kits/{site}", *place, environment=environment)
 
     def serve(self, run: Path, out: str) -> None:
         self.start("server", "serve", "kits/server", "--run", str(run), "--out", out, "--json")

@@ -37,20 +37,20 @@ def test_a_run_for_sites_without_kits_is_refused(place: Path, tmp_path: Path) ->
     tables["wire"]["sites"] = ["site-0", "site-7"]
     (place / "data/other.toml").write_text(tomli_w.dumps(tables))
     with pytest.raises(FedtierError, match="has no kit") as refusal:
-        flare.serve(place / "kits/server", place / "data/other.toml", tmp_path / "run")
+        flare.serve_run(place / "kits/server", place / "data/other.toml", tmp_path / "run")
     assert refusal.value.value == "site-7"
     assert not (tmp_path / "run").exists()
 
 
 def test_a_port_that_is_in_use_is_refused(place: Path, tmp_path: Path) -> None:
     with socket.create_server(("", PORT)), pytest.raises(FedtierError, match="cannot be served") as refusal:
-        flare.serve(place / "kits/server", place / "data/run.toml", tmp_path / "run")
+        flare.serve_run(place / "kits/server", place / "data/run.toml", tmp_path / "run")
     assert refusal.value.value == PORT
 
 
 def test_serving_with_a_site_s_kit_is_refused(place: Path, tmp_path: Path) -> None:
     with pytest.raises(FedtierError, match="must be of kind server"):
-        flare.serve(place / "kits/site-0", place / "data/run.toml", tmp_path / "run")
+        flare.serve_run(place / "kits/site-0", place / "data/run.toml", tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_a_site_that_is_badly_described_does_not_join(
     file = place / "data/trial.toml"
     file.write_text(tomli_w.dumps(site))
     with pytest.raises(FedtierError, match=words):
-        flare.join(place / "kits/site-0", Path(data) if data else None, tmp_path / "state", file)
+        flare.join_federation(place / "kits/site-0", Path(data) if data else None, tmp_path / "state", file)
     assert not (tmp_path / "state").exists()
 
 
 def test_a_server_that_is_not_there_is_told_in_words(place: Path) -> None:
     with pytest.raises(FedtierError, match="does not answer") as refusal:
-        flare.status(place / "kits/admin")
+        flare.federation_status(place / "kits/admin")
     assert "fedtier serve" in refusal.value.hint

@@ -43,4 +43,4 @@ def test_only_the_adapter_imports_flare() -> None:
         for path in source.rglob("*.py")
         if "import nvflare" in (t := path.read_text()) or "from nvflare" in t
     }
-    assert users == {("engines", "flare")}
+    assert users == {("deploy", "flare")}

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from fedtier.deploy.flare.authority import Sites, check_sites, provision
-from fedtier.deploy.flare.workspace import open_workspace, read_kit
+from fedtier.deploy.flare.workspace import SIGNING, open_workspace, read_kit
 from fedtier.errors import FedtierError
+from fedtier.protocol import Letters, ServerSeal, SiteSeal, read_identity
 
 pytestmark = pytest.mark.flare
 
@@ -62,14 +63,46 @@ def test_the_authority_signs_every_party_and_no_one_else(kits: Path) -> None:
     assert (root.not_valid_after_utc - root.not_valid_before_utc).days == 730
 
 
-def test_private_keys_are_for_their_owner_alone_and_the_authority_is_in_no_kit(kits: Path) -> None:
-    for key in kits.glob("*/startup/*.key"):
-        assert key.stat().st_mode & 0o077 == 0
-        assert key.parent.parent.stat().st_mode & 0o077 == 0
-    assert (kits / "authority").stat().st_mode & 0o077 == 0
+def test_kits_and_the_authority_are_for_their_owner_alone_and_the_authority_s_keys_are_in_no_kit(kits: Path) -> None:
+    for place in ("authority", "server", "north", "south", "admin"):
+        for path in (kits / place, *(kits / place).rglob("*")):
+            assert path.stat().st_mode & 0o077 == 0, path
     record = json.loads((kits / "authority/trial/state/cert.json").read_text())
-    secret = record["root_pri_key"].strip()
-    assert all(secret not in path.read_text() for path in kits.glob("[!a]*/**/*") if path.is_file())
+    secrets = record["root_pri_key"].strip(), json.loads((kits / "authority/signing.json").read_text())["key"]
+    for path in kits.glob("[!a]*/**/*"):
+        assert path.is_dir() or not any(secret in path.read_text() for secret in secrets)
+
+
+def test_rights_that_an_earlier_version_gave_to_others_are_taken_back(tmp_path: Path) -> None:
+    provision(check_sites(TABLE), tmp_path / "kits")
+    record = tmp_path / "kits/authority/trial/state/cert.json"
+    record.chmod(0o644)
+    provision(check_sites(TABLE), tmp_path / "kits")
+    assert record.stat().st_mode & 0o077 == 0
+
+
+def test_letters_sealed_with_the_server_s_kit_open_at_a_site_also_at_one_that_came_later(tmp_path: Path) -> None:
+    folder = provision(check_sites(TABLE), tmp_path / "kits").folder
+    provision(check_sites(TABLE | {"sites": ["north", "south", "west"]}), folder, renew=("north",))
+    server = ServerSeal(read_identity(folder / "server" / SIGNING))
+    for site in ("north", "south", "west"):
+        seal = SiteSeal(read_identity(folder / site / SIGNING))
+        sent, hashes = server.seal(Letters(b"x", {site: b"own"}))
+        content, asked = seal.open(sent.whole(site))
+        assert content == b"ownx" and server.open(seal.seal(b"reply", asked), site, hashes[site]) == b"reply"
+        ends = certificate(folder / site / "startup/client.crt").not_valid_after_utc
+        assert seal.identity.until == int(ends.timestamp())
+
+
+def test_a_kit_without_a_signing_key_or_with_another_s_is_refused_with_the_line_that_renews_it(tmp_path: Path) -> None:
+    folder = provision(check_sites(TABLE), tmp_path / "kits").folder
+    (folder / "north" / SIGNING).write_bytes((folder / "south" / SIGNING).read_bytes())
+    with pytest.raises(FedtierError, match="has the signing key of south") as refusal:
+        read_kit(folder / "north", "site")
+    assert refusal.value.hint == "fedtier provision sites.toml --renew north"
+    (folder / "north" / SIGNING).unlink()
+    with pytest.raises(FedtierError, match="has no signing key"):
+        read_kit(folder / "north", "site")
 
 
 @pytest.mark.parametrize("party", ["server", "north", "south"])
@@ -109,7 +142,7 @@ def test_a_new_site_gets_a_kit_of_the_same_authority_and_the_others_stay(tmp_pat
     assert {path: path.read_bytes() for path in before} == before
     root = certificate(folder / "north/startup/rootCA.pem")
     certificate(folder / "west/startup/client.crt").verify_directly_issued_by(root)
-    assert read_kit(folder / "west", "site").sites == ("north", "south", "west")
+    assert read_kit(folder / "west", "site").sites == ("west",)  # who else takes part is none of its business
 
 
 def test_sites_keep_their_numbers(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ class Federation:
         return False
 
     def join(self, k: int) -> None:
-        mine = f'partition-id={k} site="{self.root}/data/site-{k}.toml" state="{self.root}/state/{k}"'
+        place = {"site": f"data/site-{k}.toml", "state": f"state/{k}", "keys": f"keys/site-{k}.json"}
+        mine = f"partition-id={k} " + " ".join(f'{key}="{self.root}/{path}"' for key, path in place.items())
         node = ("flower-supernode", "--insecure", "--superlink", self.link, "--port", str(free_port()), "--node-config", mine)
         self.start(f"node-{k}", *node)
 

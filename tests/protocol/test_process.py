@@ -16,13 +16,13 @@ from . import toy
 
 ECHO = f"""
 import runpy, sys, time
-serve = runpy.run_path({process.__file__!r})["serve"]  # the file alone: this child needs no JAX
+answer_letters = runpy.run_path({process.__file__!r})["answer_letters"]  # the file alone: this child needs no JAX
 def answer(letter):
     print("noise")
     if letter == b"slow": time.sleep(1.0)
     if letter == b"die": raise SystemExit(3)
     return letter[::-1]
-serve(answer)
+answer_letters(answer)
 """
 
 

@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from fedtier.protocol import serve
+from fedtier.protocol import answer_letters
 
 from . import toy
 
@@ -19,4 +19,4 @@ if __name__ == "__main__":
         print("chatter that must not get between the frames")
         return reply
 
-    serve(answer)
+    answer_letters(answer)

@@ -13,12 +13,12 @@ from ..errors import FedtierError, FedtierWarning
 from .compare import compare, report, reproduce, search
 from .looks import check, cite, methods, partition, theory
 from .runs import demo, resume, run
-from .sites import flower, join, provision, serve, status
+from .sites import flower, join, provision, record, serve, status
 
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,
     "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite,
-    "provision": provision, "serve": serve, "join": join, "status": status, "flower": flower,
+    "provision": provision, "serve": serve, "join": join, "status": status, "record": record, "flower": flower,
 }  # fmt: skip
 
 
@@ -30,7 +30,10 @@ def main() -> None:
         return
     try:
         tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="fedtier", description="Federated learning on two levels. `fedtier --version` says which version this is.", config=(tyro.conf.FlagCreatePairsOff,)
+            COMMANDS,
+            prog="fedtier",
+            description="Federated learning on two levels. `fedtier --version` says which version this is.",
+            config=(tyro.conf.FlagCreatePairsOff,),
         )
     except FedtierError as error:
         raise SystemExit(_fail(f"error: {error}", 2)) from None

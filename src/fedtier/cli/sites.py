@@ -1,4 +1,4 @@
-"""Commands of a federation between sites: provision, serve, join, status, flower."""
+"""Commands of a federation between sites: provision, serve, join, status, record, flower."""
 
 from __future__ import annotations
 
@@ -79,17 +79,41 @@ def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
     show(found if json else status_table(found))
 
 
-def flower(folder: tyro.conf.Positional[Path], run: Path, out: Path | None = None, json: bool = False) -> None:
-    """Write the app folder with which `flwr run` plays a run between sites over Flower.
+def record(folder: tyro.conf.Positional[Path], json: bool = False) -> None:
+    """Check the record of all letters that came and went at a site or at a server: was a line changed, removed or put in?
+
+    Args:
+        folder: A site's state folder, or the folder of a run between sites.
+        json: One JSON object on stdout instead of words.
+    """
+    from ..protocol.record import verify_record
+
+    within = folder / "memory"  # where `join` keeps it
+    found = verify_record(within if within.exists() else folder)
+    if json:
+        show(found._asdict())
+        return
+    words = f"{found.lines} lines from number {found.first} on: {found.letters} letters and replies, {found.refused} refusals"
+    show(f"{words}\nevery line follows from the one before it; the last one's hash is\n{found.last}")
+
+
+def flower(
+    folder: tyro.conf.Positional[Path], run: Path, out: Path | None = None, keys: Path = Path("keys"), json: bool = False
+) -> None:
+    """Write the app folder with which `flwr run` plays a run between sites over Flower, and the keys that sign its letters.
 
     Args:
         folder: The app's folder, a new one.
         run: run.toml, a configuration with a table [wire].
         out: Folder of the results, on the server; the same folder goes on with its run. Default: runs/wire/ and a name
             by the configuration.
+        keys: Folder of the signing keys: authority.json, server.json and a file for each site; those that are there stay.
         json: One JSON object on stdout instead of words.
     """
     from ..deploy.flower.folder import write_app
 
-    written = write_app(folder, run, out)
-    show({"app": str(written)} if json else f"written: {written}")
+    written = write_app(folder, run, out, keys)
+    if json:
+        show({"app": str(written), "keys": str(keys)})
+        return
+    show(f"written: {written}\nhand each site its own file of {keys}, and keep {keys / 'authority.json'} to yourself")

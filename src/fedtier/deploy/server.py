@@ -1,7 +1,8 @@
 """A run between sites, at the server: starts it or goes on with it, whatever it died of, and stores it as any other run.
 
 Beside the files of a simulation (see `store`) the folder has wire.json, the run's id and sites, and sites.json, how often
-each site's replies counted, failed to come, or were refused. bytes_down and bytes_up are what went over the wire.
+each site's replies counted, failed to come, or were refused; between machines also record.jsonl, every letter that went and
+came (see `protocol.record`). bytes_down and bytes_up are what went over the wire, without the seals of signed letters.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..experiments.run import Result
 from ..experiments.run_folder import RunFolder
 from ..experiments.stopping import Stopped
 from ..federation import Plan
-from ..protocol import Ask, Driver, Interrupted, Job, Ledger, drive, message_shapes
+from ..protocol import Ask, Driver, Interrupted, Job, Ledger, Record, ServerSeal, drive, message_shapes
 from .card import Card
 from .rows import open_server, specs
 from .settings import WireRun, load_run_file
@@ -39,14 +40,16 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 def serve_rounds(
-    run_file: Path, folder: Path, ask: Ask, *, progress: Progress, stopped: Callable[[], bool] = lambda: False
-) -> Result:
-    """The run that `run_file` describes, in `folder`, over `ask`; goes on where the folder's last checkpoint ends."""
+    run_file: Path, folder: Path, ask: Ask, *, progress: Progress, stopped: Callable[[], bool] = lambda: False,
+    seal: ServerSeal | None = None,
+) -> Result:  # fmt: skip
+    """The run that `run_file` describes, in `folder`, over `ask`; goes on where the folder's last checkpoint ends. Between
+    machines `seal` signs the letters, and the folder has a record of all that came and went."""
     run = load_run_file(run_file)
     experiment, card = open_server(run)
     with RunFolder(folder).held() as files:
         run_id = _run_id(run, files, experiment.dataset.digest())
-        return _Server(run, experiment, card, files, run_id, ask, progress, stopped).serve()
+        return _Server(run, experiment, card, files, run_id, ask, progress, stopped, seal).serve()
 
 
 def _run_id(run: WireRun, files: RunFolder, data: str) -> bytes:
@@ -67,7 +70,7 @@ def _run_id(run: WireRun, files: RunFolder, data: str) -> bytes:
 class _Server:
     def __init__(
         self, run: WireRun, experiment: Experiment, card: Card, store: RunFolder, run_id: bytes, ask: Ask,
-        progress: Progress, stopped: Callable[[], bool],
+        progress: Progress, stopped: Callable[[], bool], seal: ServerSeal | None,
     ) -> None:  # fmt: skip
         self.run, self.experiment, self.store, self.progress = run, experiment, store, progress
         self.plan = Plan(*(table[0] for table in experiment.plan))
@@ -85,7 +88,8 @@ class _Server:
             run_id, tuple(run.wire.sites), experiment.method, self.plan, experiment.key[0], view,
             lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, card).text(), x,
         )  # fmt: skip
-        self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped)
+        record = None if seal is None else Record(store.folder, durable=False)
+        self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped, seal=seal, record=record)
         self.first, self.ledger, self.spent, self.written = self._resumed(Ledger.first(state.server, len(run.wire.sites)))
         self.measure = jitted(
             lambda server, federation: global_scores(

@@ -1,15 +1,19 @@
 """A site from its own file: which rows it has, what it is willing to do, who solves.
 
-python -m fedtier.deploy.site SITE.toml STATE        answers letters on standard input (see `protocol.process`)
+python -m fedtier.deploy.site SITE.toml STATE KEYS        answers letters on standard input (see `protocol.process`)
+
+KEYS is the file with the site's signing key; what is not signed by the server of the same authority is not answered.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +31,20 @@ from ..experiments.metrics import client_scores
 from ..federation import View, count_of
 from ..methods.method import Turn
 from ..problem import Rows, Spec
-from ..protocol import Limits, Memory, Player, Scores, Site, answer_letters, foreign, message_shapes
+from ..protocol import (
+    Limits,
+    Memory,
+    Player,
+    Record,
+    Scores,
+    Site,
+    SiteSeal,
+    answer_letters,
+    foreign,
+    message_shapes,
+    read_identity,
+)
+from ..storage.files import private_files
 from .card import Card, dataset_of, open_rows
 from .settings import checked
 
@@ -45,11 +62,14 @@ class SiteTable(Table):
     seconds: float | None = Field(default=None, gt=0)
     participation: Share = Field(default=1.0, ge=0, le=1)
     share_scores: bool = True
+    methods: list[str] | None = None  # that it takes part in; none = all
+    uplinks: list[Literal["values", "models"]] = Field(default=["values", "models"])  # what may leave; see `_check_uplink`
+    max_model_numbers: int = Field(default=100_000_000, ge=1)  # of a model, a message, a state or a minibatch
     solver: str | None = None  # "module:factory" of a solver in any framework
 
     @property
     def limits(self) -> Limits:
-        return Limits(self.max_steps, self.seconds, self.participation, self.share_scores)
+        return Limits(self.max_steps, self.seconds, self.participation, self.share_scores, self.max_model_numbers)
 
 
 class Brief(NamedTuple):
@@ -76,22 +96,30 @@ def brief_of(config: Config, card: Card) -> Brief:
     return Brief({"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}, card)
 
 
-def open_site(file: Path, state: Path) -> Site:
-    """The site that `file` describes; what it remembers is in the folder `state`."""
+def open_site(file: Path, state: Path, keys: Path | None = None) -> Site:
+    """The site that `file` describes; what it remembers is in the folder `state`. Between machines `keys` names its signing
+    key: only letters of the server count then, and the folder has a record of all that came and went."""
     table = checked("site", SiteTable, configuration.read_toml(file))
     data = file.parent / table.data
     require(data.exists(), "site.data", str(data), "is not there", "give the path from the site's file, or an absolute one")
-    return Site(table.name, lambda brief, client: _player(table, file.parent, brief, client), Memory(state), table.limits)
+    seal = None if keys is None else SiteSeal(read_identity(keys))
+    if seal is not None:
+        rule = f"must be {table.name}, as the site's own file says"
+        require(seal.identity.party == table.name, "signing key", seal.identity.party, rule)
+    memory = Memory(state)
+    record = None if seal is None else Record(state)
+    return Site(table.name, partial(_player, table, file.parent), memory, table.limits, seal=seal, record=record)
 
 
-def site_command(file: Path, state: Path) -> list[str]:
+def site_command(file: Path, state: Path, keys: Path | None = None) -> list[str]:
     """The words that start a site in a process of its own, for `SolverProcess`."""
-    return [sys.executable, "-m", "fedtier.deploy.site", str(file), str(state)]
+    return [sys.executable, "-m", "fedtier.deploy.site", *(str(path) for path in (file, state, keys) if path is not None)]
 
 
 def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     brief = Brief.parse(text)
     config = _limited(configuration.validate(brief.tables), table, client)
+    _check_method(table, config, brief.card)
     inputs, labels = open_rows(folder / table.data, table.label, brief.card, table.image_size)
     held = min(len(labels) - 1, count_of(table.test_share, len(labels)) if table.test_rows is None else table.test_rows)
     train = len(labels) - held
@@ -102,10 +130,29 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     view, own_test = (
         View(arrays, index, jnp.asarray(a, jnp.int32), jnp.asarray(b, jnp.int32)) for a, b in ((0, train), (train, held))
     )
-    return _played(plan, view, own_test, train, held, _radius(config), eager=table.solver is not None)
+    return _played(plan, table, view, own_test, train, held, _radius(config))
 
 
-def _played(plan: Algorithm, view: View, held_view: View, train: int, held: int, radius: float, *, eager: bool) -> Player:
+def _check_method(table: SiteTable, config: Config, card: Card) -> None:
+    """What this site's own file refuses, before anything is read or made for the run."""
+    name, methods = config.method.name, table.methods
+    require(methods is None or name in methods, "method", name, f"this site takes part in {', '.join(methods or [])} only")
+    batch = config.method.options.get("batch", 1)
+    numbers, most = batch * math.prod(card.shape), table.max_model_numbers
+    require(numbers <= most, "batch", f"{numbers} numbers", f"this site takes at most {most}")
+
+
+def _check_uplink(table: SiteTable, x: PyTree, up: PyTree) -> None:
+    """`models` are replies that hold as many numbers as the model, whatever the method calls them; `values` are shorter."""
+    model, reply = (sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) for tree in (x, up))
+    uplink = "models" if reply >= model else "values"
+    rule = f"this site lets only {' and '.join(table.uplinks) or 'nothing'} leave"
+    require(uplink in table.uplinks or not reply, "uplink", f"{uplink}: {reply} numbers a reply", rule)
+    most = table.max_model_numbers
+    require(max(model, reply) <= most, "model", f"{max(model, reply)} numbers", f"this site takes at most {most}")
+
+
+def _played(plan: Algorithm, table: SiteTable, view: View, held_view: View, train: int, held: int, radius: float) -> Player:
     method = plan.method
     x = jax.eval_shape(lambda: plan.model.init(jax.random.key(0)))  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -115,12 +162,13 @@ def _played(plan: Algorithm, view: View, held_view: View, train: int, held: int,
     blank = jax.eval_shape(spec_of, 1.0)
     client = jax.eval_shape(method.client_init, x, blank)
     shapes = message_shapes(method, jax.eval_shape(method.server_init, x), client, view, blank, 1)
+    _check_uplink(table, x, shapes.up)
 
     def measure(state: PyTree, x: PyTree, view: View, held: View, spec: Spec, turn: Turn) -> Any:
         return client_scores(plan, state, x, view, held, spec, turn)
 
     # A solver of another framework is called from plain Python: it has no compiled form.
-    local, measure = (method.local, measure) if eager else (jitted(method.local), jitted(measure))
+    local, measure = (method.local, measure) if table.solver is not None else (jitted(method.local), jitted(measure))
 
     def step(state: PyTree, shared: PyTree, own: PyTree, turn: Turn, weight: float) -> tuple[PyTree, PyTree]:
         return local(state, shared, own, view, spec_of(weight), turn)
@@ -166,4 +214,5 @@ if __name__ == "__main__":
     from ..compilation import configure_jax
 
     configure_jax()
-    answer_letters(open_site(Path(sys.argv[1]), Path(sys.argv[2])).answer)
+    with private_files():
+        answer_letters(open_site(*map(Path, sys.argv[1:])).answer)

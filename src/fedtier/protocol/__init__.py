@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from .loopback import loopback
     from .memory import Memory
     from .process import SolverProcess, answer_letters
+    from .record import Record, verify_record
     from .shapes import Shapes, message_shapes
+    from .signatures import ServerSeal, SiteSeal, read_identity
     from .site import Player, Site
 
 __all__ = [
@@ -29,16 +31,21 @@ __all__ = [
     "Limits",
     "Memory",
     "Player",
+    "Record",
     "Rules",
     "Scores",
+    "ServerSeal",
     "Shapes",
     "Site",
+    "SiteSeal",
     "SolverProcess",
     "answer_letters",
     "drive",
     "foreign",
     "loopback",
     "message_shapes",
+    "read_identity",
+    "verify_record",
 ]  # fmt: skip
 
 lazily(
@@ -53,14 +60,19 @@ lazily(
         "Limits": "limits",
         "Memory": "memory",
         "Player": "site",
+        "Record": "record",
         "Rules": "ledger",
         "Scores": "letters",
+        "ServerSeal": "signatures",
         "Shapes": "shapes",
         "Site": "site",
+        "SiteSeal": "signatures",
         "SolverProcess": "process",
         "drive": "driver",
         "loopback": "loopback",
         "message_shapes": "shapes",
         "answer_letters": "process",
+        "read_identity": "signatures",
+        "verify_record": "record",
     },
 )

@@ -3,6 +3,8 @@
     ask(letters, seconds) -> the replies that came        a site that is missing in them was silent
 
 Never below the quorum: a round that gets too few replies is asked again, with the replies it has, until it has enough.
+A reply whose numbers are not finite, explode or have another shape is lost: counted, named, and not waited for, because the
+site would compute the same again. A reply counts with the weight that its letter told.
 A round is over when its ledger is saved, and only then does a letter tell a site that its reply counted; so whatever
 dies, the round is either repeated with the same answers or finished, for every site alike.
 """
@@ -13,7 +15,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,10 +24,13 @@ from jaxtyping import PyTree
 from .. import trees
 from ..errors import FedtierError, require
 from . import letters
+from .exchange import Answer, Exchange
 from .ledger import Job, Ledger, Rules
 from .letters import Ask, Head, Kind, Letters, Private, Scores
+from .record import Record
 from .rounds import close_round, open_round, turn_key
-from .validation import Reply, read_reply, read_scores, read_welcome, remembered, too_large
+from .signatures import ServerSeal
+from .validation import Reply, Spoilt, read_reply, read_scores, read_welcome, remembered, reply_limit, too_large
 
 KNOCK = 1.0  # seconds that a site which was silent has to answer a hello before it is asked again
 PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two attempts below the quorum
@@ -35,6 +40,15 @@ class Interrupted(Exception):
     """Told to stop; the ledger of the last whole round is saved."""
 
 
+class _Came(NamedTuple):
+    """What has come of a round so far, by client."""
+
+    good: dict[int, Reply]
+    declined: set[int]  # by their own word
+    lost: set[int]  # whose numbers cannot count
+    refused: set[int]  # that answered, but not the question
+
+
 class Driver:
     """One run at the server. `note` gets a line for the log; `stopped` says whether to stop between two attempts."""
 
@@ -42,9 +56,12 @@ class Driver:
         self, job: Job, ask: Ask, rules: Rules, *,
         note: Callable[[str], None] = lambda line: None,
         stopped: Callable[[], bool] = lambda: False,
+        seal: ServerSeal | None = None,
+        record: Record | None = None,
     ) -> None:  # fmt: skip
         self.job, self.rules = job, rules.check(len(job.names))
-        self._ask_transport, self._note, self.stopped = ask, note, stopped
+        self._exchange, self._note, self.stopped = Exchange(ask, seal, record), note, stopped
+        self._most = reply_limit(job.up)  # bytes of a reply
         self._knock_at: dict[int, float] = dict.fromkeys(range(len(job.names)), 0.0)  # sites that are away
         self._open, self._close = (partial(f, job.method, len(job.names)) for f in (open_round, close_round))
 
@@ -76,7 +93,7 @@ class Driver:
             if i not in answers:
                 continue
             try:
-                rows = read_welcome(answers[i], head)
+                rows = read_welcome(answers[i].open(self._most), head)
             except FedtierError as error:
                 self._refuse(i, ledger, f"its hello: {_line(error)}")
                 continue
@@ -94,18 +111,17 @@ class Driver:
         at = (jnp.asarray(number, jnp.int32), jnp.asarray(ids))
         shared, owns, turn_keys = self._open(ledger.server, *at, jnp.asarray(steps), job.view, job.key)
         self._knock(ids, ledger)
-        weights = job.specs(ledger.rows).weight
         heads, own = {}, {}
         for seat, i in enumerate(ids.tolist()):
             kind = Kind.ROUND if planned[seat] else Kind.LOST
-            heads[i] = Head(kind, job.run, number, i, int(steps[seat]), int(ledger.last[i]), float(weights[i]))
+            heads[i] = Head(kind, job.run, number, i, int(steps[seat]), int(ledger.last[i]), math.nan)
             own[i] = letters.body(Private(trees.take(owns, seat), turn_keys[seat]))
         replies = self._collect(heads, own, letters.body(shared), ledger)
 
         arrived = np.asarray([i in replies for i in ids.tolist()])
         blank = trees.map(lambda s: np.zeros(s.shape, s.dtype), job.up)
         ups = trees.stack([replies[i].up if i in replies else blank for i in ids.tolist()])
-        specs = trees.take(job.specs(ledger.rows), ids)
+        specs = trees.take(self._told_specs(heads, ledger), ids)
         server, info = self._close(ledger.server, owns, ups, specs, *at, jnp.asarray(arrived), job.view, job.key)
         for i, reply in replies.items():
             ledger.last[i] = number
@@ -122,37 +138,34 @@ class Driver:
         self.greet([i for i in ids.tolist() if self._knock_at.get(i, now + 1) <= now], ledger, min(KNOCK, self.rules.deadline))
 
     def _collect(self, heads: dict[int, Head], own: dict[int, bytes], shared: bytes, ledger: Ledger) -> dict[int, Reply]:
-        """Replies by client, at least a quorum; counts who was silent, declined or refused."""
+        """Replies by client, at least a quorum; counts who was silent or declined."""
         expected = {i for i, head in heads.items() if head.kind == Kind.ROUND}
-        good: dict[int, Reply] = {}
-        declined: set[int] = set()
-        faulty: set[int] = set()
+        came = _Came({}, set(), set(), set())
         asked = [i for i in heads if i not in self._knock_at]
         for attempt in range(1 << 62):
-            faulty |= self._attempt(asked, heads, own, shared, ledger, good, declined)
-            need = math.ceil(self.rules.quorum * len(expected - declined))
-            if len(good) >= need:
+            self._attempt(asked, heads, own, shared, ledger, came)
+            awaited = expected - came.declined - came.lost
+            need = math.ceil(self.rules.quorum * len(awaited))
+            if len(came.good) >= need:
                 break
-            number = next(iter(heads.values())).round
-            self._note(f"round {number}: {len(good)} of {need} replies, asking again: {self._names(expected - good.keys())}")
+            number, missing = next(iter(heads.values())).round, awaited - came.good.keys()
+            self._note(f"round {number}: {len(came.good)} of {need} replies, asking again: {self._names(missing)}")
             self._rest(attempt)
-            missing = expected - good.keys() - declined
             self.greet([i for i in missing if i in self._knock_at], ledger)
             asked = [i for i in sorted(missing) if i not in self._knock_at]
-        for i in expected - good.keys() - declined - faulty:
+        for i in awaited - came.good.keys() - came.refused:
             ledger.silent[i] += 1
-        for i in declined & expected:
+        for i in came.declined & expected:
             ledger.declined[i] += 1
-        return good
+        return came.good
 
     def _attempt(
-        self, asked: list[int], heads: dict[int, Head], own: dict[int, bytes], shared: bytes, ledger: Ledger,
-        good: dict[int, Reply], declined: set[int],
-    ) -> set[int]:  # fmt: skip
-        """Asks once (a site that has lost the thread, twice); fills `good` and `declined`; those that sent nonsense."""
+        self, asked: list[int], heads: dict[int, Head], own: dict[int, bytes], shared: bytes, ledger: Ledger, came: _Came
+    ) -> None:
+        """Asks once (a site that has lost the thread, twice); what comes goes into `came`."""
         fresh: dict[int, Reply] = {}
-        faulty: set[int] = set()
         for _ in range(2):
+            self._tell_weights(asked, heads, ledger)
             packed = {i: letters.pack(heads[i], own[i]) for i in asked}
             ledger.bytes_down[...] += sum(len(letter) + len(shared) for letter in packed.values())
             answers = self._ask(packed, shared, self.rules.deadline, ledger, aside=False)
@@ -163,27 +176,43 @@ class Driver:
                     self._note(f"{self.job.names[i]}: silent in round {heads[i].round}")
                     continue
                 try:
-                    answer = read_reply(answers[i], heads[i], self.job.up)
+                    answer = read_reply(answers[i].open(self._most), heads[i], self.job.up)
                 except FedtierError as error:
-                    faulty.add(i)
+                    (came.lost if isinstance(error, Spoilt) else came.refused).add(i)
                     self._refuse(i, ledger, f"round {heads[i].round}: {_line(error)}")
                     continue
                 if isinstance(answer, Reply):
                     fresh[i] = answer
                 elif answer.kind == Kind.DECLINED:
-                    declined.add(i)
+                    came.declined.add(i)
                 else:
                     again += self._reminded(i, answer, heads, ledger)
             asked = again
             if not asked:
                 break
-        for i, limit in too_large(good | fresh, ledger.recent, self.rules.magnitude).items():
+        for i, limit in too_large(came.good | fresh, ledger.recent, self.rules.magnitude).items():
             if i in fresh:
-                faulty.add(i)
+                came.lost.add(i)
                 length = fresh.pop(i).norm
                 self._refuse(i, ledger, f"round {heads[i].round}: reply of length {length:.4g}, must be below {limit:.4g}")
-        good.update(fresh)
-        return faulty
+        came.good.update(fresh)
+
+    def _tell_weights(self, asked: list[int], heads: dict[int, Head], ledger: Ledger) -> None:
+        """Fills in the weights of sites that get their first letter of the round: one that was greeted within it has rows now.
+        What a site was told stays, for its reply may have been computed with it."""
+        weights = self.job.specs(ledger.rows).weight if asked else ()
+        for i in asked:
+            if math.isnan(heads[i].weight):
+                heads[i] = heads[i]._replace(weight=float(weights[i]))
+
+    def _told_specs(self, heads: dict[int, Head], ledger: Ledger) -> PyTree:
+        """The specs, with the weights that this round's letters told."""
+        specs = self.job.specs(ledger.rows)
+        weights = np.array(specs.weight)
+        for i, head in heads.items():
+            if not math.isnan(head.weight):
+                weights[i] = head.weight
+        return specs._replace(weight=jnp.asarray(weights))
 
     def _reminded(self, i: int, answer: Head, heads: dict[int, Head], ledger: Ledger) -> list[int]:
         """A site that does not know the run gets a hello; one whose memory ends earlier goes on from there."""
@@ -217,7 +246,7 @@ class Driver:
                 self._away(i)
                 continue
             try:
-                scores = read_scores(answers[i], head)
+                scores = read_scores(answers[i].open(self._most), head)
             except FedtierError as error:
                 self._refuse(i, ledger, f"scores after round {number}: {_line(error)}")
                 continue
@@ -229,14 +258,14 @@ class Driver:
 
     def _ask(
         self, own: dict[int, bytes], shared: bytes, seconds: float, ledger: Ledger, *, aside: bool = True
-    ) -> Mapping[int, bytes]:
+    ) -> Mapping[int, Answer]:
         """The replies by client. Bytes that do not belong to a round's count are set aside."""
         if not own:
             return {}
         names = self.job.names
-        answers = self._ask_transport(Letters(shared, {names[i]: letter for i, letter in own.items()}), seconds)
+        answers = self._exchange.ask(Letters(shared, {names[i]: letter for i, letter in own.items()}), seconds)
         came = {i: answers[names[i]] for i in own if names[i] in answers}
-        ledger.bytes_aside[...] += sum(map(len, came.values()))
+        ledger.bytes_aside[...] += sum(len(answer.reply) for answer in came.values()) + self._exchange.seal_bytes * len(own)
         if aside:
             ledger.bytes_aside[...] += sum(len(letter) + len(shared) for letter in own.values())
         return came

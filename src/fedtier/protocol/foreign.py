@@ -27,6 +27,7 @@ from .. import trees
 from ..errors import FedtierError, require
 from ..problem import Bilevel
 from ..storage import named_arrays
+from .letters import NotFinite
 
 METHODS = ("zo_hfl", "fedavg", "fedprox")  # whose client part is a solve and nothing else
 
@@ -122,7 +123,8 @@ def _checked(found: Any, x: PyTree) -> PyTree:
     arrays = {name: np.asarray(a) for name, a in found.items()}
     wanted = named_arrays.to_arrays(x)
     for name, array in arrays.items():
-        finite = array.dtype.kind in "fiu" and bool(np.isfinite(array).all())
-        require(finite, f"solver: {name}", array.dtype.name, "must hold finite numbers")
+        require(array.dtype.kind in "fiu", f"solver: {name}", array.dtype.name, "must hold numbers")
+        if not np.isfinite(array).all():
+            raise NotFinite(f"solver: {name}", array.dtype.name, "must hold finite numbers")
         arrays[name] = array.astype(wanted[name].dtype) if name in wanted else array
     return named_arrays.from_arrays(arrays, x, "solver")

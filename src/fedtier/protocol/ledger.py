@@ -60,7 +60,7 @@ class Ledger(NamedTuple):
     refused: Int[np.ndarray, "m"]  # answers that were not fit to count, or in which it refused
     bytes_down: Int[np.ndarray, ""]  # of rounds, what was asked again included
     bytes_up: Int[np.ndarray, ""]  # of replies that counted
-    bytes_aside: Int[np.ndarray, ""]  # of hellos, evaluations and what did not count, both ways
+    bytes_aside: Int[np.ndarray, ""]  # of hellos, evaluations, seals and what did not count, both ways
     local_steps: Int[np.ndarray, ""]  # per solve
 
     @classmethod

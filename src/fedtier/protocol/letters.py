@@ -26,6 +26,10 @@ MOST_WORDS = 1 << 20  # bytes of the brief in a hello
 SLACK = 1024  # bytes by which another writer's header may be longer than ours
 
 
+class NotFinite(FedtierError):
+    """Numbers that are none."""
+
+
 class Kind(IntEnum):
     """Numbers are part of the protocol: never renumber, only append."""
 
@@ -40,6 +44,7 @@ class Kind(IntEnum):
     REFUSED = 15  # site: why, in words
     UNKNOWN = 16  # site: never heard of this run; say hello
     FORGOT = 17  # site: its memory ends at round `last`, which is not where the server thinks it does
+    SPOILT = 18  # site: what it computed is not finite, so there is no reply in this round; in words
 
 
 class Head(NamedTuple):
@@ -135,7 +140,19 @@ def printable(data: bytes) -> str:
     return "".join(c if c.isprintable() else "?" for c in data[:300].decode(errors="replace"))
 
 
+def about(letter: bytes) -> dict[str, Any]:
+    """What a record says of a letter: its kind, run and round, as far as it is one."""
+    try:
+        head = unpack(letter, len(letter))[0]
+    except FedtierError:
+        return {"kind": "?"}
+    return {"kind": Kind(head.kind).name, "run": head.run.hex(), "round": head.round}
+
+
 def finite(tree: PyTree, what: str) -> None:
     for name, array in named_arrays.to_arrays(tree).items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise FedtierError(f"{what}.{name}", f"{array.dtype}{list(array.shape)}", "holds a NaN or an infinite number")
+            raise NotFinite(f"{what}.{name}", f"{array.dtype}{list(array.shape)}", "holds a NaN or an infinite number")
+
+
+UNSIGNED = words(Head(Kind.REFUSED, bytes(RUN_BYTES), 0, 0, 0, -1, 0.0), "not signed by the server for its reader")

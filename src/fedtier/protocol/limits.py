@@ -15,6 +15,7 @@ class Limits(NamedTuple):
     seconds: float | None = None  # a round's time: as many steps as fit, by the pace measured so far
     participation: float = 1.0  # share of the rounds it takes part in
     share_scores: bool = True  # tell the server the accuracies on its own rows
+    max_model_numbers: int | None = None  # numbers in a model, a message or a client's state
 
     def check(self) -> Limits:
         if self.max_steps is not None:
@@ -22,6 +23,8 @@ class Limits(NamedTuple):
         if self.seconds is not None:
             not_negative("seconds", self.seconds)
         share("participation", self.participation, one=True)
+        if self.max_model_numbers is not None:
+            whole("max_model_numbers", self.max_model_numbers)
         return self
 
 

@@ -21,7 +21,7 @@ from jaxtyping import PyTree
 
 from ..errors import NOTHING, FedtierError
 from ..storage import named_arrays
-from ..storage.files import told, write_whole
+from ..storage.files import make_private, told, write_whole
 
 FORMAT = "fedtier-site-1"
 BEFORE = -1  # the round of the initial state
@@ -47,9 +47,9 @@ class Memory:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         if folder is not None:
+            make_private(folder)
             with told(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-                self._lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)  # held until the process ends
+                self._lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)  # held until the process ends
                 fcntl.flock(self._lock, fcntl.LOCK_EX)  # a relaunched process waits for the last one to be gone
 
     def close(self) -> None:
@@ -63,8 +63,7 @@ class Memory:
     def save_brief(self, run: bytes, client: int, text: str) -> None:
         place = self.place(run)
         if place is not None:
-            with told(place):
-                place.mkdir(exist_ok=True)
+            make_private(place)
             write_whole(place / "brief.json", json.dumps({"client": client, "brief": text}).encode())
 
     def load_brief(self, run: bytes) -> tuple[int, str] | None:

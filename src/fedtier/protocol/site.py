@@ -2,14 +2,17 @@
 
 `Site.answer` is all that a runtime calls. It never raises: what is wrong with a letter, or goes wrong here, is the answer.
 What a site does in a round is a `Player`, made from the server's brief at the site itself; what it is willing to do are
-its `Limits`.
+its `Limits`. With a seal, a letter that the server did not sign for this site is answered by words that are the same at every
+site, and nothing else happens.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -21,11 +24,13 @@ from .. import trees
 from ..errors import FedtierError, require
 from ..methods.method import Turn
 from . import letters
-from .letters import HEAD, MOST_WORDS, SLACK, Head, Kind, Private, Scores, Welcome
+from .letters import HEAD, MOST_WORDS, SLACK, Head, Kind, NotFinite, Private, Scores, Welcome
 from .limits import NO_LIMITS, Limits, Pace
 from .memory import BEFORE, Memo, Memory, Pending
+from .record import Record, digest
+from .signatures import SEAL, SERVER, SiteSeal
 
-MOST_FIRST = 1 << 30  # bytes of a hello
+MOST_FIRST = 1 << 32  # bytes of a hello at a site without a limit
 TRIAL_STEPS = 16  # made once at the start, to learn how long a step takes
 
 
@@ -48,23 +53,58 @@ Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> wh
 class Site:
     """One site over many letters; `memory` without a folder forgets everything with the process."""
 
-    def __init__(self, name: str, prepare: Prepare, memory: Memory, limits: Limits = NO_LIMITS) -> None:
+    def __init__(
+        self, name: str, prepare: Prepare, memory: Memory, limits: Limits = NO_LIMITS, *,
+        seal: SiteSeal | None = None, record: Record | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.limits = name, limits.check()
-        self._prepare, self._memory = prepare, memory
-        self._lock = threading.Lock()
+        self._prepare, self._memory, self._seal, self._record = prepare, memory, seal, record
+        self._lock = threading.RLock()
         self._run: bytes = b""
-        self._client = -1
+        self._client, self._brief = -1, ""
         self._player: Player | None = None
         self._memo: Memo | None = None
         self._pace = Pace()
 
     def answer(self, letter: bytes) -> bytes:
         """The reply to any letter: also to garbage. Runtimes may call it from several threads."""
+        with self._lock:
+            if self._seal is None:
+                return self._reply(letter)
+            try:
+                most = SEAL.size + self._most_first
+                require(len(letter) <= most, "letter", f"{len(letter)} bytes", f"must not be longer than {most} bytes")
+                content, asked = self._seal.open(letter)
+            except FedtierError:
+                self._note_refused(letter)
+                return letters.UNSIGNED
+            reply = self._reply(content)
+            sealed = self._seal.seal(reply, asked)
+            try:
+                self._note(letter, content, sealed, reply)
+            except FedtierError as error:  # what cannot be recorded does not leave
+                return self._seal.seal(self._refused(content, error), asked)
+            return sealed
+
+    def _reply(self, letter: bytes) -> bytes:
         try:
             return self.respond(letter)
         except Exception as error:  # also a method's or a user's solver's: the server must hear of it
-            said = str(error).splitlines()[0] if isinstance(error, FedtierError) else f"{type(error).__name__}: {error}"
-            return letters.words(_refusal(letter), f"{self.name}: {said}")
+            return self._refused(letter, error)
+
+    def _refused(self, letter: bytes, error: Exception) -> bytes:
+        said = str(error).splitlines()[0] if isinstance(error, FedtierError) else f"{type(error).__name__}: {error}"
+        return letters.words(_refusal(letter), f"{self.name}: {said}")
+
+    def _note(self, letter: bytes, content: bytes, sealed: bytes, reply: bytes) -> None:
+        if self._record is not None:
+            came, went = (letters.about(part) | digest(whole) for part, whole in ((content, letter), (reply, sealed)))
+            self._record.add(("in", {"who": SERVER} | came), ("out", {"who": SERVER} | went))
+
+    def _note_refused(self, letter: bytes) -> None:
+        if self._record is not None:
+            with suppress(FedtierError):  # a full disk is told with the next letter that may be answered
+                self._record.refuse(letter)
 
     def close(self) -> None:
         """No more letters: another process may take over what this one remembers."""
@@ -77,13 +117,19 @@ class Site:
             try:
                 return self._answer(head, own, shared)
             except _Instead as other:
-                return letters.pack(head._replace(kind=other.kind, last=other.last, weight=0.0))
+                return letters.words(head._replace(kind=other.kind, last=other.last, weight=0.0), other.text)
 
     def _limit(self, letter: bytes) -> int:
         """Bytes of the longest letter of this kind that makes sense now."""
         if self._player is None or letter[4:5] == bytes([Kind.HELLO]):
-            return MOST_FIRST  # a hello brings x_0, whose size only its brief tells
+            return self._most_first  # a hello brings x_0, whose size only its brief tells
         return HEAD.size + MOST_WORDS + SLACK + 2 * letters.body_size(self._player.x) + letters.body_size(self._player.shared)
+
+    @property
+    def _most_first(self) -> int:
+        """Bytes of the longest letter of all: a brief and a model of the largest size that this site takes."""
+        most = self.limits.max_model_numbers
+        return MOST_FIRST if most is None else HEAD.size + MOST_WORDS + SLACK + 8 * most
 
     def _answer(self, head: Head, own: bytes, shared: bytes) -> bytes:
         if head.kind == Kind.HELLO:
@@ -99,17 +145,36 @@ class Site:
 
     def _hello(self, head: Head, own: bytes, shared: bytes) -> bytes:
         require(len(own) <= MOST_WORDS, "brief", f"{len(own)} bytes", f"must not be longer than {MOST_WORDS} bytes")
+        text = own.decode()
+        self._check_brief(head, text)
         if self._run != head.run or self._player is None:
-            text = own.decode()
             player = self._prepare(text, head.client)
+            self._check_sizes(player, len(shared))
             x = _arrays(letters.unbody(shared, player.x, "x"))
             memo = self._memory.load(head.run, _shapes(player.init, x)) or Memo(BEFORE, player.init(x), None)
             self._warm(player, memo.kept)
             self._memory.save_brief(head.run, head.client, text)
             self._memory.save(head.run, memo)
-            self._run, self._client, self._player, self._memo = head.run, head.client, player, memo
+            self._run, self._client, self._brief, self._player, self._memo = head.run, head.client, text, player, memo
         counts = Welcome(np.int32(self._player.rows), np.int32(self._player.held))
         return letters.pack(head._replace(kind=Kind.WELCOME, last=self._known().round), letters.body(counts))
+
+    def _check_brief(self, head: Head, text: str) -> None:
+        """A run is what its first hello said: a later one may repeat it, never change it."""
+        here = self._run == head.run and self._player is not None
+        known = (self._client, self._brief) if here else self._memory.load_brief(head.run)
+        rule = "is not what this site was told of this run at first"
+        require(known is None or known == (head.client, text), "brief", f"{len(text)} characters", rule, "start another run")
+
+    def _check_sizes(self, player: Player, sent: int) -> None:
+        """Before anything of the model's size is made here: it is within this site's limit, and came with the hello."""
+        most = math.inf if self.limits.max_model_numbers is None else self.limits.max_model_numbers
+        parts = {"x": player.x, "shared": player.shared, "own": player.own, "state": _shapes(player.init, player.x)}
+        for name, shapes in parts.items():
+            numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+            require(numbers <= most, name, f"{numbers} numbers", f"this site takes at most {most}", "see max_model_numbers")
+        whole = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(player.x))
+        require(whole <= sent, "x", f"{sent} bytes", f"must come whole: the model has {whole} bytes")
 
     def _recall(self, head: Head) -> Player:
         """The run of this letter: in memory, or from disk after a restart."""
@@ -124,7 +189,7 @@ class Site:
             raise _Instead(Kind.UNKNOWN)
         if self.limits.seconds is not None:
             self._warm(player, memo.kept)
-        self._run, self._client, self._player, self._memo = head.run, brief[0], player, memo
+        self._run, self._client, self._brief, self._player, self._memo = head.run, *brief, player, memo
         return player
 
     def _declines(self, head: Head) -> bool:
@@ -145,11 +210,13 @@ class Site:
         steps = self._allowed(head.steps)
         began = time.perf_counter()
         turn = _turn(head, steps, private.key)
-        state, up = player.play(_arrays(memo.kept), message, _arrays(private.own), turn, head.weight)
-        jax.block_until_ready(up)
+        try:
+            state, up = player.play(_arrays(memo.kept), message, _arrays(private.own), turn, head.weight)
+            letters.finite(up, "the reply")
+        except NotFinite as error:  # the same letter would give the same again: this round goes on without it
+            raise _Instead(Kind.SPOILT, head.last, str(error).splitlines()[0]) from None
         if steps:
             self._pace.learn(steps, time.perf_counter() - began)
-        letters.finite(up, "the reply")
         reply = letters.pack(head._replace(kind=Kind.REPLY, steps=steps, weight=0.0), letters.body(up))
         memo = memo._replace(pending=Pending(head.round, state, reply))
         self._memory.save(head.run, memo)
@@ -219,8 +286,8 @@ class Site:
 class _Instead(Exception):
     """Another answer than the one asked for."""
 
-    def __init__(self, kind: Kind, last: int = BEFORE) -> None:
-        self.kind, self.last = kind, last
+    def __init__(self, kind: Kind, last: int = BEFORE, text: str = "") -> None:
+        self.kind, self.last, self.text = kind, last, text
 
 
 _KEY = jax.random.key(0, impl="threefry2x32")

@@ -22,6 +22,10 @@ from .letters import HEAD, SLACK, Head, Kind, Scores, Welcome
 WINDOW = 64  # replies that the median looks back on
 
 
+class Spoilt(FedtierError):
+    """A reply to this very letter whose numbers cannot count. To ask again would bring the same: it is lost."""
+
+
 class Reply(NamedTuple):
     up: PyTree
     steps: int  # that the site made
@@ -47,14 +51,20 @@ def open_reply(letter: bytes, asked: Head, limit: int) -> tuple[Head, bytes]:
 
 
 def read_reply(letter: bytes, asked: Head, up: PyTree) -> Reply | Head:
-    """The reply to a round's letter, or the head of an answer of another kind; FedtierError for anything else."""
+    """The reply to a round's letter, or the head of an answer of another kind; FedtierError for anything else, `Spoilt` where
+    the letter answers the right question with numbers that cannot count."""
     head, body = open_reply(letter, asked, reply_limit(up))
     if head.kind in (Kind.DECLINED, Kind.UNKNOWN, Kind.FORGOT):
         return head
+    if head.kind == Kind.SPOILT:
+        raise Spoilt("reply", letters.printable(body), "is not finite at the site itself")
     require(head.kind == Kind.REPLY, "reply.kind", head.kind, "is no answer to a round")
     require(0 <= head.steps <= asked.steps, "reply.steps", head.steps, f"must be 0 to {asked.steps}")
-    message = letters.unbody(body, up, "reply")
-    letters.finite(message, "reply")
+    try:
+        message = letters.unbody(body, up, "reply")
+        letters.finite(message, "reply")
+    except FedtierError as error:
+        raise Spoilt(error.name, error.value, error.rule) from None
     return Reply(message, head.steps, len(letter), norm(message))
 
 

@@ -37,6 +37,31 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def make_private(folder: Path) -> None:
+    """A folder that nobody but its owner may open, also where it was there before."""
+    make_folder(folder)
+    with told(folder):
+        folder.chmod(0o700)
+
+
+def close_to_others(folder: Path) -> None:
+    """Takes all rights from others than the owner, on the folder and on everything in it."""
+    with told(folder):
+        for path in (folder, *folder.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & 0o700)
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """What is made meanwhile, in this process and in those it starts, is for its owner alone."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 @contextmanager
 def told(path: Path) -> Iterator[None]:
     """What the system refuses, as a FedtierError with a hint."""

@@ -22,7 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import NOTHING, FedtierError, nearest, require, whole
+from ...protocol.signatures import issue, new_key
+from ...storage.files import close_to_others, make_private, private_files, write_whole
 from .lockdown import lock
+from .workspace import SIGNING, certificate_ends
 
 ORG = "fedtier"
 ROLE = "project_admin"
@@ -75,19 +78,30 @@ def provision(sites: Sites, folder: Path, renew: tuple[str, ...] = ()) -> Kits:
         require(name in parties, "--renew", name, "is no party of sites.toml", nearest(name, parties))
     authority = folder / "authority"
     _check_same(sites, authority)
-    authority.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _forget(sites, authority, renew)
-    made = _signed(sites, authority)
-    written, kept = [], []
-    for name, kind in parties.items():
-        if (folder / name).exists() and name not in renew:
-            kept.append(name)
-        else:
-            _place(made, folder / name, sites, name, kind)
-            written.append(name)
-    shutil.rmtree(made)
-    (authority / "sites.json").write_text(json.dumps(sites._asdict()), encoding="utf-8")
+    with private_files():
+        make_private(authority)
+        _forget(sites, authority, renew)
+        made = _signed(sites, authority)
+        written, kept = [], []
+        for name, kind in parties.items():
+            if (folder / name).exists() and name not in renew:
+                kept.append(name)
+            else:
+                _place(made, folder / name, sites, name, kind, _signing_key(authority))
+                written.append(name)
+        shutil.rmtree(made)
+        (authority / "sites.json").write_text(json.dumps(sites._asdict()), encoding="utf-8")
+        for place in (authority, *(folder / name for name in parties)):
+            close_to_others(place)
     return Kits(folder, written, kept)
+
+
+def _signing_key(authority: Path) -> str:
+    """The key that signs the parties' keys for letters; made when it is first needed."""
+    path = authority / SIGNING
+    if not path.exists():
+        write_whole(path, json.dumps({"key": new_key()}).encode())
+    return json.loads(path.read_text(encoding="utf-8"))["key"]
 
 
 def _signed(sites: Sites, authority: Path) -> Path:
@@ -145,7 +159,7 @@ def _forget(sites: Sites, authority: Path, renew: tuple[str, ...]) -> None:
     record.write_text(json.dumps(known), encoding="utf-8")
 
 
-def _place(made: Path, kit: Path, sites: Sites, name: str, kind: str) -> None:
+def _place(made: Path, kit: Path, sites: Sites, name: str, kind: str, signing: str) -> None:
     """Made beside its place, then moved there: a kit is whole or absent."""
     own, *more = _subjects(sites, name)
     with tempfile.TemporaryDirectory(dir=kit.parent, prefix=".kit-") as space:
@@ -155,7 +169,11 @@ def _place(made: Path, kit: Path, sites: Sites, name: str, kind: str) -> None:
             _copy(made / user, fresh / "admin")
         if kind != "admin":
             lock(fresh, kind)
+            until = int(certificate_ends(fresh, kind).timestamp())
+            write_whole(fresh / SIGNING, issue(signing, name, until).encode())
         card = sites._asdict() | {"party": name, "kind": kind, "user": _user(sites, "admin" if kind == "admin" else "serve")}
+        if kind == "site":
+            card["sites"] = [name]  # it need not know who else takes part
         (fresh / "kit.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         fresh.chmod(0o700)
         if kit.exists():

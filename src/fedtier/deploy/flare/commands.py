@@ -21,9 +21,9 @@ from ...experiments.progress import Progress
 from ...experiments.run import Result
 from ...experiments.run_folder import RunFolder
 from ...experiments.stopping import Stopped
-from ...protocol import Ask
+from ...protocol import Ask, ServerSeal, read_identity
 from ...reports.terminal import byte_size
-from ...storage.files import write_whole
+from ...storage.files import make_private, private_files, write_whole
 from ..rows import open_server
 from ..server import serve_rounds
 from ..settings import checked, load_run_file
@@ -34,9 +34,9 @@ from .authority import Kits, check_sites, provision
 from .extra import need_flare
 from .frames import on_the_wire
 from .join import become
-from .names import PLAY
+from .names import KEYS, PLAY
 from .supervise import tell
-from .workspace import read_kit
+from .workspace import SIGNING, read_kit
 
 RUN_FILE, RUN_FOLDER = "FEDTIER_RUN_FILE", "FEDTIER_RUN_FOLDER"
 FAILURE = "failure.txt"  # in the run's folder: why the run cannot go on, in words for people
@@ -56,14 +56,17 @@ def serve_run(kit_folder: Path, run_file: Path, out: Path | None) -> Result:
         require(site in kit.sites, "wire.sites", site, "has no kit", f"the kits are for {', '.join(kit.sites)}")
     experiment, _ = open_server(run)  # whatever is wrong with the data is said before anything starts
     folder = (out or Path("runs/wire") / cell_name(run.config)).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     (folder / FAILURE).unlink(missing_ok=True)
     watch = _Watch(folder, run.config.run.rounds)
     told = {PLAY: f"{__name__}:serve_job", RUN_FILE: str(run_file.resolve()), RUN_FOLDER: str(folder)}
+    told[KEYS] = str(kit.folder / SIGNING)
     rules, sites = run.wire.rules, tuple(run.wire.sites)
     job = serving.Run(folder.name, folder, sites, rules.start, run.config.run.rounds, told, watch.finished, watch)
     tell(f"results: {folder}")
-    if not serving.serve(kit, job, tell):
+    with private_files():
+        finished = serving.serve(kit, job, tell)
+    if not finished:
         raise Interrupted(folder)
     last = RunFolder(folder).rows()[-1:]
     for row in last:
@@ -81,10 +84,11 @@ class Interrupted(Stopped):
 
 def serve_job(ask: Ask, stopped: Callable[[], bool]) -> None:
     """The run that the environment names, inside FLARE's job; a refusal is left in the folder for `serve` to tell."""
-    folder = Path(os.environ[RUN_FOLDER])
+    folder, run_file = Path(os.environ[RUN_FOLDER]), Path(os.environ[RUN_FILE])
     configure_jax()
     try:
-        serve_rounds(Path(os.environ[RUN_FILE]), folder, ask, progress=Progress(), stopped=stopped)
+        seal = ServerSeal(read_identity(Path(os.environ[KEYS])))
+        serve_rounds(run_file, folder, ask, progress=Progress(), stopped=stopped, seal=seal)
     except Stopped:
         return
     except FedtierError as error:
@@ -102,12 +106,13 @@ def join_federation(kit_folder: Path, data: Path | None, state: Path, site_file:
     require(table.get("name", kit.party) == kit.party, "site.name", table.get("name"), f"the kit is of {kit.party}")
     table |= {"name": kit.party, "data": str(rows.resolve())}
     checked("site", SiteTable, table)
-    state.mkdir(parents=True, exist_ok=True)
+    make_private(state)
+    os.umask(0o077)  # for this process and all that come from it
     merged = state.resolve() / "site.toml"
     write_whole(merged, tomli_w.dumps(table).encode())
     paths = [str(site_file.resolve().parent)] if site_file is not None else []  # where a solver of one's own lies
     paths += [path for path in [os.environ.get("PYTHONPATH")] if path]
-    become(kit, state.resolve(), site_command(merged, merged.parent / "memory"), paths)
+    become(kit, state.resolve(), site_command(merged, merged.parent / "memory", kit.folder / SIGNING), paths)
 
 
 def _named(table: dict[str, Any], site_file: Path | None) -> Path:

@@ -22,6 +22,7 @@ from nvflare.apis.signal import Signal
 
 from ...errors import FedtierError
 from ...protocol import Letters, letters
+from ...protocol.signatures import opened
 from .names import LETTER, PLAY, PROGRESS, TOPIC
 
 PAUSE = 0.2  # seconds before a site that could not be reached is asked again
@@ -105,7 +106,8 @@ class Transport:
     def _note(self, sent: Letters) -> None:
         for own in sent.own.values():
             try:
-                self.round = letters.unpack(own, len(own))[0].round
+                letter = opened(own)
+                self.round = letters.unpack(letter, len(letter))[0].round
             except FedtierError:
                 return
             return

@@ -2,7 +2,9 @@
 """A site's end of the wire, inside FLARE's job: hands letters to the solver's process and its replies back.
 
 The solver is a child process, so that its death is no death of FLARE's: one dead job process would fail the job of all.
-Its command comes from whoever started the site, in the environment, never from a job.
+Its command comes from whoever started the site, in the environment, never from a job. Requests of other sites, which FLARE
+carries too, are dropped before they are read, by the sender's name as FLARE's server has verified it; the solver then
+checks the server's signature, whoever sent the letter.
 """
 
 from __future__ import annotations
@@ -16,9 +18,26 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+from nvflare.fuel.f3.cellnet.fqcn import FQCN
+from nvflare.fuel.f3.message import Message
+from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, STREAM_DATA_TOPIC, StreamHeaderKey
+from nvflare.private.defs import CellChannel
 
 from ...protocol.process import SolverProcess
 from .names import LETTER, SOLVER, TOPIC
+
+
+def refuse_peers(message: Message) -> Message | None:
+    """FLARE's filter for what arrives in pieces, as requests do: a message in the place of None ends it here, before memory is
+    taken for it. FLARE's server lets no site send under another's name, so the sender's can be believed."""
+    request = message.get_header(StreamHeaderKey.CHANNEL) == CellChannel.AUX_COMMUNICATION
+    return Message() if request and not from_server(message.get_header(MessageHeaderKey.ORIGIN, "")) else None
+
+
+def from_server(origin: str) -> bool:
+    """FLARE calls the server's processes `server` and `server.JOB`; no site may be called so."""
+    return origin.partition(".")[0] == FQCN.ROOT_SERVER
 
 
 class SiteExecutor(Executor):
@@ -31,7 +50,9 @@ class SiteExecutor(Executor):
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.START_RUN:
             self.solver = SolverProcess(json.loads(os.environ[SOLVER]))
-            fl_ctx.get_engine().register_aux_message_handler(TOPIC, self._answer)
+            engine = fl_ctx.get_engine()
+            engine.get_cell().core_cell.add_incoming_request_filter(STREAM_CHANNEL, STREAM_DATA_TOPIC, refuse_peers)
+            engine.register_aux_message_handler(TOPIC, self._answer)
         elif event_type == EventType.END_RUN and self.solver is not None:
             self.solver.close()
 

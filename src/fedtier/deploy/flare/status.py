@@ -47,5 +47,5 @@ def _ask(kit: Kit, admin: Admin) -> dict[str, Any]:
             }
             for site in kit.sites
         ],
-        "certificate": f"{certificate_ends(kit):%Y-%m-%d}",
+        "certificate": f"{certificate_ends(kit.folder, kit.kind):%Y-%m-%d}",
     }

@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import NOTHING, FedtierError, require
+from ...protocol.signatures import read_identity
+from ...storage.files import make_private
 
 HINT = "`fedtier provision sites.toml` makes kits"
+
+
+SIGNING = "signing.json"  # in a kit: the party's signing key
 
 
 class Kit(NamedTuple):
     folder: Path
     party: str  # "server", "admin" or the site's name
     kind: str  # "server", "admin" or "site"
-    sites: tuple[str, ...]  # in the order of their client numbers
+    sites: tuple[str, ...]  # in the order of their client numbers; a site's own kit names that site alone
     server: str
     port: int
     user: str  # the name that admin commands run under
@@ -35,17 +40,22 @@ def read_kit(folder: Path, *kinds: str) -> Kit:
     except (OSError, ValueError, KeyError) as error:
         raise FedtierError("KIT", str(folder), f"cannot be read: {error!r}", HINT) from None
     require(kit.kind in kinds, "KIT", str(folder), f"is the kit of {_article(kit)}, must be of kind {' or '.join(kinds)}")
-    ends = certificate_ends(kit)
+    ends = certificate_ends(kit.folder, kit.kind)
     now = datetime.datetime.now(datetime.UTC)
     hint = f"fedtier provision sites.toml --renew {kit.party}"
     require(ends > now, "KIT", str(folder), f"its certificate ran out on {ends:%Y-%m-%d}", hint)
+    if kit.kind != "admin":
+        require((folder / SIGNING).exists(), "KIT", str(folder), "has no signing key: an earlier version made it", hint)
+        owner = read_identity(kit.folder / SIGNING).party
+        require(owner == kit.party, "KIT", str(folder), f"has the signing key of {owner}", hint)
     return kit
 
 
-def certificate_ends(kit: Kit) -> datetime.datetime:
-    from cryptography import x509  # pyright: ignore[reportMissingImports]  # comes with nvflare
+def certificate_ends(folder: Path, kind: str) -> datetime.datetime:
+    """When the certificate of the kit in `folder` runs out; its signing key does at the same time."""
+    from cryptography import x509
 
-    path = kit.folder / "startup" / ("server.crt" if kit.kind == "server" else "client.crt")
+    path = folder / "startup" / ("server.crt" if kind == "server" else "client.crt")
     try:
         return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
     except (OSError, ValueError) as error:
@@ -55,8 +65,7 @@ def certificate_ends(kit: Kit) -> datetime.datetime:
 def open_workspace(kit: Kit, folder: Path) -> Path:
     """The folder that FLARE runs in: the kit's identity and its rules, copied with the folder's own paths."""
     root = folder.resolve()
-    root.mkdir(parents=True, exist_ok=True)
-    root.chmod(0o700)  # it holds a private key
+    make_private(root)  # it holds a private key
     for part in ("local", "transfer"):
         (root / part).mkdir(exist_ok=True)
     shutil.rmtree(root / "startup", ignore_errors=True)

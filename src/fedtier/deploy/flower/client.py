@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...storage.files import private_files
 from .node import client_app
 from .paths import path_of
 
@@ -16,13 +17,14 @@ def answer(config: dict[str, Any], letter: bytes) -> bytes:
     from ...compilation import configure_jax
     from ..site import open_site
 
-    file, state = (path_of(config, key, "--node-config") for key in ("site", "state"))
+    file, state, keys = (path_of(config, key, "--node-config") for key in ("site", "state", "keys"))
     configure_jax()
-    site = open_site(file, state)
-    try:
-        return site.answer(letter)
-    finally:
-        site.close()
+    with private_files():
+        site = open_site(file, state, keys)
+        try:
+            return site.answer(letter)
+        finally:
+            site.close()
 
 
 app = client_app(answer)

@@ -1,0 +1,34 @@
+"""What a site's owner may do on his own machine: put another executor into FLARE's job, or take a check out of ours.
+
+HOSTILE_EXECUTOR    the file that is loaded as fedtier.deploy.flare.executor
+OPEN_EXECUTOR       the executor as it is, but without its look at the sender: the signature alone must hold
+"""
+
+import importlib.abc
+import importlib.util
+import os
+import sys
+
+NAME = "fedtier.deploy.flare.executor"
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name != NAME:
+            return None
+        if "HOSTILE_EXECUTOR" in os.environ:
+            return importlib.util.spec_from_file_location(NAME, os.environ["HOSTILE_EXECUTOR"])
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(NAME)
+        load = spec.loader.exec_module
+
+        def load_and_open(module):
+            load(module)
+            module.from_server = lambda origin: True
+
+        spec.loader.exec_module = load_and_open
+        return spec
+
+
+if {"HOSTILE_EXECUTOR", "OPEN_EXECUTOR"} & os.environ.keys():
+    sys.meta_path.insert(0, Finder())
