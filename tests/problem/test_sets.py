@@ -181,7 +181,7 @@ def test_a_product_projects_every_leaf_on_its_own_set():
     np.testing.assert_array_equal(out["b"], [0, 2])
     np.testing.assert_array_equal(out["free"], [-7])
     np.testing.assert_allclose([out["nested"][0][0], out["nested"][1][0]], [1, 0], atol=1e-6)
-    assert Y.moves and Y.name == "product of orthant, everywhere, simplex, ball"
+    assert Y.dependence == "mixed" and Y.name == "product of orthant, everywhere, simplex, ball"
     assert Y.contains(out, jax.tree.map(jnp.zeros_like, y), Limits(1.0))
     assert not Y.contains(y, jax.tree.map(jnp.zeros_like, y), Limits(1.0))
 
