@@ -12,7 +12,7 @@ from fedtier.federation import make_plan
 from fedtier.methods import zo_hfl
 from fedtier.methods.estimators import Site, gram_schmidt, make, orthonormal
 from fedtier.methods.solvers import descent
-from fedtier.problem import ball, orthant
+from fedtier.problem import ball
 from fedtier.problem.closed_forms import orthant_example, two_level_quadratic
 
 from .federations import bumpy_plan, digits, quadratic
@@ -267,6 +267,3 @@ class TestTheServersHelp:
             weights = np.append(weights * (1 - 3 / (r + 3)), 3 / (r + 3))
         np.testing.assert_allclose(model, weights @ np.stack(path), rtol=1e-6)
         assert weights[-1] > 2 * weights[0]
-
-    def test_an_active_ball_is_felt(self):
-        assert ball(0.1).moves and not orthant().moves

@@ -158,13 +158,14 @@ def test_boxes_and_the_orthant_are_exact(Y, low, high):
         assert contained
 
 
+AXIS = np.array([1.0, 2.0, 0.0, 2.0])
 JACOBIANS = {
     # |y| > radius: radius/|y| (I - u u^T), u = y/|y|
     "ball": (ball(2.0), lambda y: 2.0 / np.linalg.norm(y) * (np.eye(4) - np.outer(y, y) / (y @ y))),
     # kept entries: I - 1/k; here all entries lie within total of each other
     "simplex": (simplex(20.0), lambda y: np.eye(4) - 0.25),
     "l1 ball": (l1_ball(9.0), lambda y: np.eye(4) - 0.25 * np.outer(np.sign(y), np.sign(y))),
-    "half-space": (half_space(np.array([1.0, 2.0, 0.0, 2.0]), -1.0), lambda y: np.eye(4) - np.outer([1, 2, 0, 2], [1, 2, 0, 2]) / 9),
+    "half-space": (half_space(AXIS, -1.0), lambda y: np.eye(4) - np.outer(AXIS, AXIS) / 9),
 }  # fmt: skip
 
 

@@ -139,9 +139,7 @@ def orthant() -> ConstraintSet:
     def contains(y: PyTree, x: PyTree, spec: PyTree, tolerance: float = TOLERANCE) -> Bool[Array, ""]:
         return jnp.all(jnp.stack([jnp.all(a >= -tolerance) for a in jax.tree.leaves(y)]))
 
-    return ConstraintSet(
-        "orthant", lambda y, x, spec: projections.projection_non_negative(y), contains, "fixed", _unbounded
-    )
+    return ConstraintSet("orthant", lambda y, x, spec: projections.projection_non_negative(y), contains, "fixed", _unbounded)
 
 
 def simplex(total: float = 1.0) -> ConstraintSet:
