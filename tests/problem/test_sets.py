@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from fedtier.errors import FedtierError
-from fedtier.problem import ball, box, everywhere, half_space, l1_ball, orthant, product, simplex
+from fedtier.problem import ConstraintSet, ball, box, everywhere, half_space, l1_ball, orthant, product, simplex
 
 N = 5
 NORMAL = np.array([1.0, -2.0, 0.5, 0.0, 3.0], np.float32)
@@ -181,9 +181,38 @@ def test_a_product_projects_every_leaf_on_its_own_set():
     np.testing.assert_array_equal(out["b"], [0, 2])
     np.testing.assert_array_equal(out["free"], [-7])
     np.testing.assert_allclose([out["nested"][0][0], out["nested"][1][0]], [1, 0], atol=1e-6)
-    assert Y.moves and Y.name == "product of orthant, everywhere, simplex, ball"
+    assert Y.dependence == "mixed" and Y.name == "product of orthant, everywhere, simplex, ball"
     assert Y.contains(out, jax.tree.map(jnp.zeros_like, y), Limits(1.0))
     assert not Y.contains(y, jax.tree.map(jnp.zeros_like, y), Limits(1.0))
+
+
+def test_every_set_says_how_it_depends_on_x_and_how_far_it_reaches():
+    infinite = float("inf")
+    assert everywhere().dependence == ball(infinite).dependence == "everywhere"
+    for Y in (orthant(), box(0.0, 1.0), simplex(), l1_ball(1.0), half_space(NORMAL, 0.7)):
+        assert (Y.dependence, Y.reach(SPEC)) == ("fixed", infinite)  # x may lie anywhere, so may its distance from them
+    assert (ball().dependence, ball().reach(SPEC), ball(2.0).reach(SPEC)) == ("translated", 0.8, 2.0)
+    np.testing.assert_array_equal(ball().reach(Limits(np.array([0.0, 3.0]))), [0, 3])
+
+
+def test_a_product_depends_on_x_as_its_parts_do_together():
+    def together(**sets):
+        return product(sets).dependence
+
+    assert together(w=everywhere(), b=everywhere()) == "everywhere"
+    assert together(w=l1_ball(1.0), b=everywhere()) == "fixed"
+    assert together(w=ball(), b=ball(1.0)) == together(w=ball(), b=everywhere()) == "translated"  # all of space is x + itself
+    assert together(w=ball(), b=orthant()) == together(w=ball(), b=product([orthant(), ball()])) == "mixed"
+    # |y - x|^2 is the sum over the leaves: 0.8^2 + 0.6^2 = 1.
+    assert float(product({"w": ball(), "b": ball(0.6)}).reach(SPEC)) == pytest.approx(1.0)
+    assert float(product({"w": ball(), "b": orthant()}).reach(SPEC)) == float("inf")
+
+
+def test_a_set_of_ones_own_is_unknown_until_it_says_more():
+    own = ConstraintSet("tube", lambda y, x, spec: y, lambda y, x, spec, tolerance=0.0: True)
+    assert own.dependence == "unknown" and own.reach is None
+    beside = product({"w": own, "b": orthant()})
+    assert beside.dependence == "unknown" and beside.reach is None
 
 
 def test_a_box_of_one_leaf_trees_and_of_a_number_beside_a_tree():

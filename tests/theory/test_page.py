@@ -11,6 +11,7 @@ from fedtier.cli import main
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments.assemble import assemble
+from fedtier.problem import ConstraintSet, ball, orthant
 from fedtier.studies.theory.page import page
 from fedtier.studies.theory.words import page_object, page_parts
 
@@ -139,6 +140,26 @@ def test_the_unconstrained_coupling_is_named_and_a_ball_that_mends_it_too():
     assert found.advice[0].key == "method.radius"
     # sqrt(2) mean |a| / mu with the rows of the client where it is largest; proximity 0.1 by default.
     assert found.setting.mended == pytest.approx(max(c.start.value for c in found.setting.constants.clients))
+
+
+def test_a_set_counts_by_what_it_says_of_itself_and_not_by_its_name(experiment):
+    def with_set(Y):
+        return page(experiment._replace(problem=experiment.problem._replace(Y=Y)))
+
+    renamed = with_set(ball()._replace(name="tube"))
+    assert numbers(renamed) == numbers(page(experiment))
+
+    silent = with_set(ConstraintSet("ball", ball().project, ball().contains))
+    said = {a.name: a for a in silent.assumptions}["Y_i(x) is fixed, or x + a fixed set"]
+    assert said.holds is None and "does not say how it depends on x" in said.why
+    L0_imp = {line.name: line.number for line in silent.constants}["L0_imp"]
+    assert (L0_imp.value, L0_imp.label) == (inf, "absent") and "not known" in L0_imp.note
+    assert silent.promises == []
+
+    # The orthant reaches to infinity; cut by the ball that f2 needs, it is neither fixed nor x + a fixed set.
+    cut = with_set(orthant())
+    assert cut.setting.mended is not None
+    assert {line.name: line.number for line in cut.constants}["Lip(y_i)"].label == "absent"
 
 
 def test_the_advice_is_covered_by_the_theorems():

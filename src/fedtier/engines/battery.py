@@ -108,7 +108,7 @@ class _Bench:
         assign = partition.dirichlet(labels, CLIENTS, 0.5, least=2)
         self.federation: Federation = build(Rows(inputs, labels), assign, clients=CLIENTS, rng=rng)  # pyright: ignore[reportArgumentType]
         model = softmax(4, 2)
-        self.x = trees.map(lambda a: a + 0.1, model.init(None))
+        self.x = trees.map(lambda a: a + 0.1, model.init(keys.root(0)))
         self.traced = 0
         plain = factory(supervised(cross_entropy(model), penalty=1.0, proximity=0.5))
         self.method = plain._replace(local=self._counted(plain.local))

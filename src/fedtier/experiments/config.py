@@ -210,4 +210,4 @@ def _refusal(error: pydantic.ValidationError) -> FedtierError:
     return FedtierError(f"{table}.{key}", first["input"], rule.replace("input should", "must"), f"the default is {default!r}")
 
 
-_NO_PROBLEM = Bilevel(f1=lambda x, rows: 0.0, f2=lambda x, y, spec: 0.0, h=lambda x, y, rows, spec: 0.0)
+_NO_PROBLEM = Bilevel(f1=lambda x, rows: 0.0, f2=lambda x, y, spec: 0.0, h=lambda x, y, rows, spec: 0.0)  # pyright: ignore[reportArgumentType]

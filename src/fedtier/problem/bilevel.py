@@ -9,18 +9,17 @@ between clients and is not data: the default `Spec`, or any pytree whose leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, ArrayLike, Float, Int, Key, Num, PyTree, Real
 
 from .. import trees
 from ..errors import not_negative
-from .couplings import quadratic
+from .couplings import Coupling, quadratic
 from .models import Model
 from .sets import ConstraintSet, everywhere
 
@@ -28,31 +27,62 @@ from .sets import ConstraintSet, everywhere
 class Spec(NamedTuple):
     """One client's row. A spec of your own needs `weight` and `step_scale`; what else it holds is up to your functions."""
 
-    weight: Any  # m rho_i, rho_i = N_i/N: relative weight, 1 on average
-    radius: Any  # radius of the ball around x; inf = no constraint
-    step_scale: Any  # c_i over c: factor on the client's step sizes
+    weight: Real[ArrayLike, ""]  # m rho_i, rho_i = N_i/N: relative weight, 1 on average
+    radius: Real[ArrayLike, ""]  # radius of the ball around x; inf = no constraint
+    step_scale: Real[ArrayLike, ""]  # c_i over c: factor on the client's step sizes
 
 
 class Rows(NamedTuple):
     """A batch, or a whole data set: N labelled rows."""
 
-    inputs: Any  # [N, ...]
+    inputs: Num[Array | np.ndarray, "N ..."]
     labels: Int[Array | np.ndarray, "N"]
+
+
+@runtime_checkable
+class Loss(Protocol):
+    def __call__(self, x: PyTree, batch: PyTree, /) -> Float[Array, ""]:
+        """f1(x): the mean over the rows of `batch`, so that a minibatch is unbiased. Pure, traceable, differentiable in x.
+
+        `batch` has the structure of the data, with B rows in every leaf. The baselines call it on client data, too.
+        """
+        ...
+
+
+@runtime_checkable
+class ClientLoss(Protocol):
+    def __call__(self, x: PyTree, y: PyTree, batch: PyTree, spec: PyTree, /) -> Float[Array, ""]:
+        """h_i(x, y): the mean over the rows of `batch`, pure, traceable, differentiable in y.
+
+        `x` is the server's model, `y` the client's, a tree like x; `spec` is that client's row. For the theory: strongly
+        convex in y, which proximity > 0 gives to a convex loss.
+        """
+        ...
+
+
+@runtime_checkable
+class OwnSolver(Protocol):
+    def __call__(
+        self, x: PyTree, start: PyTree, view: PyTree, spec: PyTree, steps: Int[Array, ""], key: Key[Array, ""], /
+    ) -> PyTree:
+        """An approximation of y_i(x) after `steps` steps from `start`, instead of projected SGD.
+
+        `view` is the client's window on the data (`federation.View`). Start and answer are projected on Y_i(x) by the caller.
+        """
+        ...
 
 
 class Bilevel(NamedTuple):
     """What is solved. Methods call these and nothing else."""
 
-    f1: Callable[..., Any]  # f1(x, batch) -> scalar: the server's loss; the baselines use it on client data
-    f2: Callable[..., Any]  # f2(x, y, spec) -> scalar: the coupling
-    h: Callable[..., Any]  # h(x, y, batch, spec) -> scalar: the client's loss, strongly convex in y for the theory
-    Y: ConstraintSet = everywhere()  # Y.project(y, x, spec), Y.contains(y, x, spec)
-    solve: Callable[..., Any] | None = (
-        None  # a client's own solver (x, start, view, spec, steps, key) -> y; none = projected SGD
-    )
+    f1: Loss  # the server's loss
+    f2: Coupling
+    h: ClientLoss
+    Y: ConstraintSet = everywhere()
+    solve: OwnSolver | None = None  # none: projected SGD
 
 
-def cross_entropy(model: Model) -> Callable[[PyTree, Rows], Float[Array, ""]]:
+def cross_entropy(model: Model) -> Loss:
     """The mean cross entropy of `model` on a batch."""
 
     def loss(x: PyTree, batch: Rows) -> Float[Array, ""]:
@@ -76,10 +106,10 @@ def _row_losses_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
 
 def supervised(
-    loss: Callable[..., Any],
+    loss: Loss,
     *,
-    penalty: Any = 1.0,
-    proximity: Any = 0.0,
+    penalty: Real[ArrayLike, ""] = 1.0,
+    proximity: Real[ArrayLike, ""] = 0.0,
     Y: ConstraintSet | None = None,
 ) -> Bilevel:
     """The paper's experiments: f1 = loss, f2 = penalty/2 weight |x - y|^2, h = loss + proximity/2 |x - y|^2.
@@ -90,7 +120,7 @@ def supervised(
     not_negative("penalty", penalty)
     not_negative("proximity", proximity)
 
-    def h(x: PyTree, y: PyTree, batch: Any, spec: Any) -> Float[Array, ""]:
+    def h(x: PyTree, y: PyTree, batch: PyTree, spec: PyTree) -> Float[Array, ""]:
         d = trees.sub(x, y)
         return loss(y, batch) + 0.5 * proximity * trees.dot(d, d)
 

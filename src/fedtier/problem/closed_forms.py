@@ -11,11 +11,11 @@ so y_i(x) = (q_i b_i + mu x) / (q_i + mu), and x - y_i(x) = s_i (x - b_i) with s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float, PyTree, Real
 
 from ..errors import not_negative
 from .bilevel import Bilevel
@@ -28,13 +28,15 @@ Numbers = Array | np.ndarray
 class QuadraticSpec(NamedTuple):
     """The spec of the two-level quadratic; shows what a spec of one's own looks like."""
 
-    weight: Any
-    radius: Any
-    step_scale: Any
+    weight: Real[ArrayLike, ""]
+    radius: Real[ArrayLike, ""]
+    step_scale: Real[ArrayLike, ""]
     curvature: Float[Array, "n"]  # q_i
 
 
-def two_level_quadratic(*, penalty: Any = 1.0, proximity: Any = 1.0, Y: ConstraintSet | None = None) -> Bilevel:
+def two_level_quadratic(
+    *, penalty: Real[ArrayLike, ""] = 1.0, proximity: Real[ArrayLike, ""] = 1.0, Y: ConstraintSet | None = None
+) -> Bilevel:
     """The problem above; a batch is an array of rows [B, n]."""
     not_negative("penalty", penalty)
     not_negative("proximity", proximity)
@@ -42,7 +44,7 @@ def two_level_quadratic(*, penalty: Any = 1.0, proximity: Any = 1.0, Y: Constrai
     def f1(x: Float[Array, "n"], rows: Float[Array, "B n"]) -> Float[Array, ""]:
         return 0.5 * jnp.mean(jnp.sum((x - rows) ** 2, axis=-1))
 
-    def h(x: Float[Array, "n"], y: Float[Array, "n"], rows: Float[Array, "B n"], spec: Any) -> Float[Array, ""]:
+    def h(x: Float[Array, "n"], y: Float[Array, "n"], rows: Float[Array, "B n"], spec: PyTree) -> Float[Array, ""]:
         fit = 0.5 * jnp.mean(jnp.sum(spec.curvature * (y - rows) ** 2, axis=-1))
         return fit + 0.5 * proximity * jnp.sum((y - x) ** 2)
 

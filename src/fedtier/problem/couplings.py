@@ -9,37 +9,46 @@ Any function of the same form will do:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, ArrayLike, Float, PyTree, Real
 
 from .. import trees
 from ..errors import not_negative, positive
 
-Coupling = Callable[[PyTree, PyTree, Any], Float[Array, ""]]
+
+@runtime_checkable
+class Coupling(Protocol):
+    def __call__(self, x: PyTree, y: PyTree, spec: PyTree, /) -> Float[Array, ""]:
+        """f2(x, y): a scalar. `x` is the server's model, `y` a client's, a tree like x; `spec` is that client's row.
+
+        Pure, traceable, and differentiable almost everywhere. The server averages it over clients, so a client's share
+        belongs into it (`spec.weight`). For the theory: Lipschitz in x and in y.
+        """
+        ...
 
 
-def quadratic(penalty: Any) -> Coupling:
+def quadratic(penalty: Real[ArrayLike, ""]) -> Coupling:
     """penalty/2 weight |x - y|^2.
 
     Not Lipschitz on all of space: Assumption 1(i) of the paper needs a ball around x (`sets.ball`) or `huber`.
     """
     not_negative("penalty", penalty)
 
-    def f2(x: PyTree, y: PyTree, spec: Any) -> Float[Array, ""]:
+    def f2(x: PyTree, y: PyTree, spec: PyTree) -> Float[Array, ""]:
         d = trees.sub(x, y)
         return 0.5 * penalty * spec.weight * trees.dot(d, d)
 
     return f2
 
 
-def huber(penalty: Any, width: float) -> Coupling:
+def huber(penalty: Real[ArrayLike, ""], width: float) -> Coupling:
     """`quadratic` up to |x - y| = width, then linear: Lipschitz with constant penalty weight width everywhere."""
     not_negative("penalty", penalty)
     positive("width", width)
 
-    def f2(x: PyTree, y: PyTree, spec: Any) -> Float[Array, ""]:
+    def f2(x: PyTree, y: PyTree, spec: PyTree) -> Float[Array, ""]:
         d = trees.sub(x, y)
         squared = trees.dot(d, d)
         far = squared > width**2

@@ -7,21 +7,37 @@ stays inside `apply`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, ArrayLike, Float, Key, Num, PyTree, Real
 
 from ..errors import require, whole
 
+Inputs = Num[Array | np.ndarray, "B ..."]  # a batch
+
+
+@runtime_checkable
+class Init(Protocol):
+    def __call__(self, key: Key[Array, ""], /) -> PyTree:
+        """The parameters to start from: a tree of arrays, the same for the same key."""
+        ...
+
+
+@runtime_checkable
+class Apply(Protocol):
+    def __call__(self, x: PyTree, inputs: Inputs, /) -> Float[Array, "B classes"]:
+        """The logits of a batch, a row for each input. Pure and traceable; `x` is a tree like that of `Init`."""
+        ...
+
 
 class Model(NamedTuple):
-    name: str
-    init: Callable[[Any], PyTree]
-    apply: Callable[[PyTree, Any], Float[Array, "B classes"]]
+    name: str  # for people
+    init: Init
+    apply: Apply
 
 
 class Softmax(NamedTuple):
@@ -39,7 +55,7 @@ def softmax(features: int, classes: int) -> Model:
     )
 
 
-def scaled(model: Model, shift: Any, scale: Any) -> Model:
+def scaled(model: Model, shift: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Model:
     """`model` fed with (inputs - shift) * scale. Inputs stay as they are stored, uint8 for images, and are scaled a batch
     at a time: on a CPU that is faster than rows of four times the bytes (docs/scaling.md)."""
     shift, scale = np.asarray(shift, np.float32), np.asarray(scale, np.float32)
@@ -90,7 +106,7 @@ def cnn(classes: int, shape: tuple[int, int, int] = (3, 32, 32), widths: tuple[i
             bias=jnp.zeros(classes),
         )
 
-    def apply(x: Convolutional, inputs: Any) -> Float[Array, "B classes"]:
+    def apply(x: Convolutional, inputs: Inputs) -> Float[Array, "B classes"]:
         images = jnp.moveaxis(inputs.reshape(inputs.shape[0], *shape), 1, -1)
         for kernel, bias in zip(x.kernels, x.biases, strict=True):
             pooled = _pooled(_product(_patches(images), kernel))  # before bias and ReLU: the same, for a quarter of the work
@@ -135,15 +151,17 @@ def _pooled(images: Float[Array, "B H W C"]) -> Float[Array, "B h w C"]:
     return jnp.sum(jnp.where(where[:, :, None, :, None] == places, squares, 0), axis=(2, 4))
 
 
-def from_equinox(name: str, make: Callable[[Any], Any], prepare: Callable[[Any], Any] = lambda inputs: inputs) -> Model:
+def from_equinox(
+    name: str, make: Callable[[Key[Array, ""]], eqx.Module], prepare: Callable[[Inputs], Inputs] = lambda inputs: inputs
+) -> Model:
     """Any Equinox module over one input as a Model; `prepare` shapes a batch of inputs first."""
     static = eqx.filter(eqx.filter_eval_shape(make, jax.random.key(0)), lambda leaf: not _is_array(leaf))
 
-    def apply(x: PyTree, inputs: Any) -> Float[Array, "B classes"]:
+    def apply(x: PyTree, inputs: Inputs) -> Float[Array, "B classes"]:
         return jax.vmap(eqx.combine(x, static))(prepare(inputs))
 
     return Model(name, init=lambda key: eqx.filter(make(key), eqx.is_array), apply=apply)
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: object) -> bool:
     return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)

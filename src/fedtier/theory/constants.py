@@ -9,14 +9,18 @@ L0_imp    Lipschitz constant of x -> f2(x, y_i(x))            start    |x - y_i(
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Array, Real
 
 from ..errors import not_negative, positive, require, whole
-from .lipschitz import Kind, Motion, implicit_lipschitz, motion, proximal_motion
+from ..problem.sets import Dependence
+from .lipschitz import Motion, implicit_lipschitz, motion, proximal_motion
 from .local import LocalProblem
 from .numbers import Number, absent, bound, derived, exact
+
+Rows = Real[Array | np.ndarray, "N ..."]  # a client's inputs, one row each
 
 LARGE = 1000  # rows of a matrix whose eigenvalue is bounded instead of computed
 
@@ -98,7 +102,14 @@ class LowerConstants(NamedTuple):
 
 
 def quadratic_client(
-    kind: Kind, curvature: Any, proximity: float, coupling: CouplingConstants, *, variance: Any, batch: int, start: Number
+    dependence: Dependence,
+    curvature: Real[Array | np.ndarray, "n"],
+    proximity: float,
+    coupling: CouplingConstants,
+    *,
+    variance: Real[Array | np.ndarray, "n"],
+    batch: int,
+    start: Number,
 ) -> ClientConstants:
     """The two-level quadratic, equation (27). `variance` [n] of a client's rows, `batch` rows a step; all exact.
 
@@ -109,8 +120,8 @@ def quadratic_client(
     whole("batch", batch)
     noise = sqrt(float(np.sum(q**2 * np.asarray(variance, dtype=np.float64))) / batch)
     low, high = float(q.min()), float(q.max())
-    moves = proximal_motion(kind, proximity, exact(high, "(27)"), low)
-    if kind == "everywhere":  # y = (q b + mu x)/(q + mu): (5) holds with equality
+    moves = proximal_motion(dependence, proximity, exact(high, "(27)"), low)
+    if dependence == "everywhere":  # y = (q b + mu x)/(q + mu): (5) holds with equality
         moves = Motion(moves.y._replace(label="exact"), moves.difference._replace(label="exact"))
     lower = LowerConstants(
         exact(low + proximity, "(27)"), exact(high + proximity, "(27)"), exact(proximity, "(27)"), exact(noise, "(27)")
@@ -118,7 +129,7 @@ def quadratic_client(
     return _client(lower, coupling, moves, start)
 
 
-def softmax_smoothness(rows: Any) -> Number:
+def softmax_smoothness(rows: Rows) -> Number:
     """The Lipschitz constant of the gradient of softmax regression's cross entropy: lambda_max(mean a a^T)/2, equation (26).
 
     At most max |a|^2/2. Attained where two classes share all probability in every row, so it is a bound, and not a loose one.
@@ -138,21 +149,21 @@ def _largest_eigenvalue(matrix: np.ndarray) -> float:
     return max(0.0, float(eigh(matrix, eigvals_only=True, subset_by_index=(last, last))[0]))
 
 
-def softmax_noise(rows: Any, batch: int) -> Number:
+def softmax_noise(rows: Rows, batch: int) -> Number:
     """sigma of a minibatch gradient: |grad of one row| <= sqrt(2) |a|, so sigma^2 <= 2 mean |a|^2 / batch, equation (26)."""
     whole("batch", batch)
     a = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
     return bound(sqrt(2 * float(np.mean(np.sum(a**2, axis=1))) / batch), "(26)")
 
 
-def softmax_slope(rows: Any) -> Number:
+def softmax_slope(rows: Rows) -> Number:
     """The Lipschitz constant of the mean cross entropy itself: sqrt(2) mean |a|, equation (26)."""
     a = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
     return bound(sqrt(2) * float(np.mean(np.linalg.norm(a, axis=1))), "(26)")
 
 
 def softmax_client(
-    kind: Kind, rows: Any, proximity: float, coupling: CouplingConstants, *, batch: int, radius: float
+    dependence: Dependence, rows: Rows, proximity: float, coupling: CouplingConstants, *, batch: int, radius: float
 ) -> ClientConstants:
     """Softmax regression with proximity mu, equation (26): mu_h = mu alone, because cross entropy is flat along common shifts.
 
@@ -162,18 +173,21 @@ def softmax_client(
     smooth = softmax_smoothness(rows)
     mu = exact(proximity, "(26)") if proximity > 0 else absent(0.0, "(26)", "cross entropy alone is not strongly convex")
     natural = softmax_slope(rows).value / proximity if proximity > 0 else inf
-    if kind in ("everywhere", "translated") and min(radius, natural) < inf:
+    if dependence in ("everywhere", "translated") and min(radius, natural) < inf:
         start = bound(min(radius, natural), "(26)")
     else:
         start = absent(inf, "(26)", "x may lie at any distance from the solution")
-    moves = proximal_motion("everywhere" if kind == "translated" and radius >= natural else kind, proximity, smooth)
+    free = dependence == "translated" and radius >= natural  # the ball cuts no solution
+    moves = proximal_motion("everywhere" if free else dependence, proximity, smooth)
     high = derived(smooth.value + proximity, "(26)", smooth)
     return _client(LowerConstants(mu, high, exact(proximity, "(26)"), softmax_noise(rows, batch)), coupling, moves, start)
 
 
-def general_client(kind: Kind, lower: LowerConstants, coupling: CouplingConstants, start: Number) -> ClientConstants:
+def general_client(
+    dependence: Dependence, lower: LowerConstants, coupling: CouplingConstants, start: Number
+) -> ClientConstants:
     """Any h with these constants, by equations (3), (4) and (6)."""
-    return _client(lower, coupling, motion(kind, lower.mu_h, lower.L_h, lower.L_x), start)
+    return _client(lower, coupling, motion(dependence, lower.mu_h, lower.L_h, lower.L_x), start)
 
 
 def _client(lower: LowerConstants, coupling: CouplingConstants, moves: Motion, start: Number) -> ClientConstants:

@@ -7,19 +7,21 @@ only a few points were seen. One sampled point with negative curvature, however,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from .. import keys, trees
 from ..problem import Bilevel
+from ..problem.couplings import Coupling
 from .constants import CouplingConstants, LowerConstants
 from .numbers import Number, absent, estimate
 
 ITERATIONS = 30
+
+ScalarFunction = Callable[[PyTree], Float[Array, ""]]
 
 
 def random_like(key: Key[Array, ""], x: PyTree) -> PyTree:
@@ -28,14 +30,14 @@ def random_like(key: Key[Array, ""], x: PyTree) -> PyTree:
     return structure.unflatten([jax.random.normal(keys.at(key, k), a.shape, a.dtype) for k, a in enumerate(leaves)])
 
 
-def curvature(f: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Array, ""]) -> list[tuple[float, float]]:
+def curvature(f: ScalarFunction, points: Iterable[PyTree], key: Key[Array, ""]) -> list[tuple[float, float]]:
     """The least and the largest eigenvalue of f's Hessian at each point, by power iteration: 2 ITERATIONS Hessian products."""
 
-    def power(x: PyTree, shift: Any, v: PyTree) -> Any:
+    def power(x: PyTree, shift: Float[Array, ""], v: PyTree) -> Float[Array, ""]:
         def apply(u: PyTree) -> PyTree:  # (H - shift) u
             return trees.axpy(-shift, u, jax.jvp(jax.grad(f), (x,), (u,))[1])
 
-        def step(_: Any, u: PyTree) -> PyTree:
+        def step(_: Int[Array, ""], u: PyTree) -> PyTree:
             w = apply(u)
             return trees.scale(1 / jnp.maximum(trees.norm(w), 1e-30), w)
 
@@ -43,7 +45,7 @@ def curvature(f: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Arr
         return trees.dot(u, apply(u))
 
     @jax.jit
-    def ends(x: PyTree, v: PyTree) -> Any:
+    def ends(x: PyTree, v: PyTree) -> tuple[Float[Array, ""], Float[Array, ""]]:
         first = power(x, jnp.zeros(()), v)  # the eigenvalue largest in absolute value
         return first, first + power(x, first, v)  # and the one farthest from it
 
@@ -55,7 +57,7 @@ def sensitivity(G: Callable[[PyTree], PyTree], x: PyTree, key: Key[Array, ""]) -
     """The norm of the Jacobian of the map G at x, by power iteration on J^T J."""
     _, pull = jax.vjp(G, x)
 
-    def step(_: Any, u: PyTree) -> PyTree:
+    def step(_: Int[Array, ""], u: PyTree) -> PyTree:
         w = pull(jax.jvp(G, (x,), (u,))[1])[0]
         return trees.scale(1 / jnp.maximum(trees.norm(w), 1e-30), w)
 
@@ -64,13 +66,13 @@ def sensitivity(G: Callable[[PyTree], PyTree], x: PyTree, key: Key[Array, ""]) -
     return float(trees.norm(jax.jvp(G, (x,), (u,))[1]))
 
 
-def gradient_smoothness(f: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
+def gradient_smoothness(f: ScalarFunction, points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
     """The Lipschitz constant of grad f: the largest |eigenvalue| seen."""
     found = [max(map(abs, ends)) for ends in curvature(f, points, key)]
     return estimate(max(found), "(2)", f"power iteration at {len(found)} points; the true constant is at least this")
 
 
-def strong_convexity(h: Callable[[PyTree], Any], points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
+def strong_convexity(h: ScalarFunction, points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
     """mu_h: the least eigenvalue seen; `absent` once one is not positive."""
     found = [low for low, _ in curvature(h, points, key)]
     least = min(found)
@@ -92,12 +94,12 @@ def gradient_noise(gradients: PyTree, batch: int) -> Number:
     return estimate(np.sqrt(spread / batch), "(2)", f"{len(rows)} rows at one point")
 
 
-def lower_constants(problem: Bilevel, points: list[PyTree], rows: PyTree, spec: Any, batch: int) -> LowerConstants:
+def lower_constants(problem: Bilevel, points: list[PyTree], rows: PyTree, spec: PyTree, batch: int) -> LowerConstants:
     """mu_h, L_h, L_x and sigma of a client's h on its `rows`, at y in `points` and x = the first of them."""
     x, key, gradient = points[0], keys.root(0), jax.grad(problem.h, argnums=1)
     singles = jax.vmap(lambda row: gradient(x, x, trees.map(lambda a: a[None], row), spec))(rows)
 
-    def h(y: PyTree) -> Any:
+    def h(y: PyTree) -> Float[Array, ""]:
         return problem.h(x, y, rows, spec)
 
     return LowerConstants(
@@ -108,7 +110,7 @@ def lower_constants(problem: Bilevel, points: list[PyTree], rows: PyTree, spec: 
     )
 
 
-def coupling_constants(f2: Callable[..., Any], pairs: Iterable[tuple[PyTree, PyTree]], spec: Any) -> CouplingConstants:
+def coupling_constants(f2: Coupling, pairs: Iterable[tuple[PyTree, PyTree]], spec: PyTree) -> CouplingConstants:
     """L0_y and L0_x of any f2: the steepest gradient seen at the pairs (x, y)."""
     slopes = jax.jit(lambda x, y: [trees.norm(g) for g in jax.grad(f2, argnums=(0, 1))(x, y, spec)])
     found = np.array([[float(s) for s in slopes(x, y)] for x, y in pairs])

@@ -13,13 +13,11 @@ the implicit function   L0_imp = L0_y Lip(y) + L0_x,  or L0 Lip(x - y) when f2 d
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ..errors import not_negative
-from ..problem.sets import ConstraintSet
+from ..problem.sets import Dependence
 from .numbers import Number, absent, bound, derived
-
-Kind = Literal["everywhere", "fixed", "translated", "mixed", "unknown"]
 
 
 class Motion(NamedTuple):
@@ -29,49 +27,34 @@ class Motion(NamedTuple):
     difference: Number  # Lipschitz constant of x -> x - y(x)
 
 
-def kind_of(Y: ConstraintSet) -> Kind:
-    """How the set depends on x. A moving set of a user's own is "unknown": only a translate x + Z is covered by (4)."""
-    if Y.name == "everywhere":
-        return "everywhere"
-    if not Y.moves:
-        return "fixed"
-    if Y.name == "ball":
-        return "translated"
-    parts = Y.name.removeprefix("product of ").split(", ")
-    known = {"everywhere", "ball", "box", "orthant", "simplex", "l1_ball", "half_space"}
-    if not Y.name.startswith("product of ") or not set(parts) <= known:
-        return "unknown"
-    return "translated" if set(parts) == {"ball"} else "mixed"
-
-
-def motion(kind: Kind, mu_h: Number, L_h: Number, L_x: Number) -> Motion:
+def motion(dependence: Dependence, mu_h: Number, L_h: Number, L_x: Number) -> Motion:
     """Equations (3) and (4): any h that is mu_h-strongly convex with an L_h-Lipschitz gradient in y."""
-    if kind == "unknown" or mu_h.value <= 0:
-        why = "the set moves in a way of its own" if kind == "unknown" else "h is not strongly convex in y"
+    if dependence == "unknown" or mu_h.value <= 0:
+        why = "how the set depends on x is not known" if dependence == "unknown" else "h is not strongly convex in y"
         return Motion(absent(inf, "(3)", why), absent(inf, "(3)", why))
-    if kind in ("everywhere", "fixed"):
+    if dependence in ("everywhere", "fixed"):
         rate = L_x.value / mu_h.value
         return Motion(derived(rate, "(3)", mu_h, L_x), derived(1 + rate, "(3)", mu_h, L_x))
     rate = (L_x.value + L_h.value) / mu_h.value
     # x - y = -z for a translate; leaves with a set that stays add their own x.
-    gap = rate if kind == "translated" else 1 + rate
+    gap = rate if dependence == "translated" else 1 + rate
     return Motion(derived(1 + rate, "(4)", mu_h, L_h, L_x), derived(gap, "(4)", mu_h, L_h, L_x))
 
 
-def proximal_motion(kind: Kind, proximity: float, smooth: Number, strong: float = 0.0) -> Motion:
+def proximal_motion(dependence: Dependence, proximity: float, smooth: Number, strong: float = 0.0) -> Motion:
     """Equation (5): h = loss + proximity/2 |y - x|^2, the loss convex with an L-Lipschitz gradient (`smooth`)."""
     not_negative("proximity", proximity)
     not_negative("strong", strong)
-    if proximity == 0 or kind == "unknown":
+    if proximity == 0 or dependence == "unknown":
         L = smooth._replace(value=smooth.value + proximity)
-        return motion(kind, bound(strong + proximity, "(5)"), L, bound(proximity, "(5)"))
+        return motion(dependence, bound(strong + proximity, "(5)"), L, bound(proximity, "(5)"))
     mu, L = proximity, smooth.value
     still = derived(mu / (mu + strong), "(5)", smooth)
-    if kind == "everywhere":
+    if dependence == "everywhere":
         return Motion(still, derived(L / (L + mu), "(5)", smooth))
-    if kind == "fixed":
+    if dependence == "fixed":
         return Motion(still, derived(1.0, "(5)", smooth))
-    if kind == "translated":
+    if dependence == "translated":
         z = min(L / (mu + strong), sqrt(L / mu) / 2)
         return Motion(derived(1 + z, "(5)", smooth), derived(z, "(5)", smooth))
     gap = max(1.0, sqrt(L / (2 * mu)))

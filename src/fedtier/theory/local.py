@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil, inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import not_negative, positive, require, whole
+from ..schedules import Schedule
 
 
 class LocalProblem(NamedTuple):
@@ -56,12 +56,12 @@ class LocalBound(NamedTuple):
         return max(0, ceil(self.constant / error - self.offset))
 
 
-def contraction(step: Any, mu: float, L: float) -> Any:
+def contraction(step: np.ndarray, mu: float, L: float) -> np.ndarray:
     """q_t of (12): the Lipschitz constant of y -> y - a grad h(y)."""
     return np.maximum(np.abs(1 - step * mu), np.abs(1 - step * L))
 
 
-def recursion(schedule: Callable[[Any], Any], client: LocalProblem, steps: int) -> np.ndarray:
+def recursion(schedule: Schedule, client: LocalProblem, steps: int) -> np.ndarray:
     """The bound (12) on e_0 .. e_H, [H + 1]. Costs H operations on the host; inf where it overflows."""
     mu, L, variance, start = client.check()
     whole("steps", steps, 0)
@@ -119,7 +119,7 @@ def decay_exponent(c: float, mu: float, a: float = 1.0) -> float:
     return a if a < 1 else 0.0
 
 
-def steps_for(schedule: Callable[[Any], Any], client: LocalProblem, error: float, most: int) -> float:
+def steps_for(schedule: Schedule, client: LocalProblem, error: float, most: int) -> float:
     """The least H up to `most` whose bound (12) is at or below `error`; inf when there is none."""
     positive("error", error)
     below = np.flatnonzero(recursion(schedule, client, most) <= error)

@@ -11,7 +11,7 @@ A function of |x - b| alone has a smoothed gradient that is one integral over th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,14 +37,14 @@ class BallForm(NamedTuple):
         length = np.linalg.norm(z, axis=-1, keepdims=True)
         return x + z * np.minimum(1.0, self.radius[:, None] / np.maximum(length, 1e-300))
 
-    def implicit(self, t: Any, i: int) -> Any:
+    def implicit(self, t: float | np.ndarray, i: int) -> float | np.ndarray:
         """f2(x, y_i(x)) at the distance t from b_i."""
         return 0.5 * self.penalty * self.weight[i] * np.minimum(self.shrink()[i] * t, self.radius[i]) ** 2
 
     def value(self, x: np.ndarray) -> float:
         """f(x), not smoothed."""
         t = np.linalg.norm(x - self.b, axis=-1)
-        parts = [self.implicit(t[i], i) for i in range(len(self.b))]
+        parts = [float(self.implicit(t[i], i)) for i in range(len(self.b))]
         return float(0.5 * np.sum((x - self.a) ** 2) + np.mean(parts))
 
     def smoothed_gradient(self, x: np.ndarray, eta: float) -> np.ndarray:
@@ -58,13 +58,13 @@ class BallForm(NamedTuple):
         t = np.linalg.norm(d, axis=-1, keepdims=True)
         return self.slope(t[..., 0], eta, i)[..., None] * d / np.maximum(t, 1e-300)
 
-    def slope(self, t: Any, eta: float, i: int) -> Any:
+    def slope(self, t: float | np.ndarray, eta: float, i: int) -> np.ndarray:
         """The same gradient's length at distances t from b_i: n/eta E[psi(|x - b + eta v|) v_1]. Costs NODES values each."""
         t, n = np.asarray(t, np.float64)[..., None], len(self.a)
         v1, weights = first_coordinate(n)
         ahead = self.implicit(np.sqrt(np.maximum(t**2 + 2 * t * eta * v1 + eta**2, 0)), i)
         behind = self.implicit(np.sqrt(np.maximum(t**2 - 2 * t * eta * v1 + eta**2, 0)), i)
-        return n / (2 * eta) * np.sum((ahead - behind) * v1 * weights, axis=-1)
+        return np.asarray(n / (2 * eta) * np.sum((ahead - behind) * v1 * weights, axis=-1))
 
 
 def first_coordinate(n: int) -> tuple[np.ndarray, np.ndarray]:

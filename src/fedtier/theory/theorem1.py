@@ -15,14 +15,17 @@ The three ways to sum (18) that hold, and the paper's, which divides by gamma_r 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, inf, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import not_negative, positive, require, whole
 from .constants import Constants
 from .sphere import cohort_variance, paper_smoothness, smoothness
+
+Errors = float | np.ndarray  # a number for all rounds, or one a round, [R]
 
 
 class Landscape(NamedTuple):
@@ -37,11 +40,11 @@ class Landscape(NamedTuple):
         """gamma <= 1/(4 L), equation (17); with the paper's rounding eta/(4 (eta L1 + L0_imp sqrt n))."""
         return inf if self.L == 0 else 1 / (4 * self.L)
 
-    def bias(self, felt: Any) -> Any:
+    def bias(self, felt: Errors) -> Errors:
         """b_r of (18); `felt` is w_r, a number or an array."""
         return self.n * felt / self.eta**2
 
-    def disturbance(self, felt: Any) -> Any:
+    def disturbance(self, felt: Errors) -> Errors:
         """D_r of (18): n times the bias."""
         return self.n * self.bias(felt)
 
@@ -54,9 +57,10 @@ def landscape(constants: Constants, eta: float, cohort: float | int, directions:
     return Landscape(constants.n, eta, L, V)
 
 
-def felt_error(constants: Constants, errors: Any) -> Any:
+def felt_error(constants: Constants, errors: Sequence[Errors] | np.ndarray) -> np.ndarray:
     """w = mean_i L0_y,i^2 e_i: the clients' errors as the server feels them. `errors` [m] or [m, R] gives a number or [R]."""
-    return np.mean([client.L0_y.value**2 * np.asarray(e) for client, e in zip(constants.clients, errors, strict=True)], axis=0)
+    felt = [client.L0_y.value**2 * np.asarray(e) for client, e in zip(constants.clients, errors, strict=True)]
+    return np.asarray(np.mean(felt, axis=0))
 
 
 def paper_step_limit(L1: float, L0: float, n: int, eta: float) -> float:
@@ -72,7 +76,9 @@ class Bounds(NamedTuple):
     paper: float  # (22): for comparison, not proven
 
 
-def bounds(land: Landscape, gamma: Any, felt: Any, gap: float, *, paper_gap: float | None = None) -> Bounds:
+def bounds(
+    land: Landscape, gamma: Sequence[float] | np.ndarray, felt: Errors, gap: float, *, paper_gap: float | None = None
+) -> Bounds:
     """Equations (19), (21), (22) for the steps gamma_0 .. gamma_{R-1} and w_r (`felt_error`; an array [R] or one number).
 
     `gap` bounds F(x_0) - F_*; `paper_gap` is |F(x_0)| + |F_*|. The sums are computed, not rounded up to logarithms.

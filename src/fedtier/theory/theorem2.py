@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import not_negative
-from ..schedules import StepSize, as_schedule, inverse, inverse_sqrt
+from ..schedules import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
 
 
 class Shape(NamedTuple):
@@ -61,7 +61,7 @@ def client_shape(value: StepSize) -> Shape:
 _EXPONENTS = {"constant": 0.0, "inverse_sqrt": 0.5, "inverse": 1.0}
 
 
-def _shape(name: str, value: StepSize, default: Callable[[float], Any], default_name: str) -> Shape:
+def _shape(name: str, value: StepSize, default: Callable[[float], Schedule], default_name: str) -> Shape:
     schedule = as_schedule(name, value, default)  # refuses what is no schedule
     if callable(value):
         return fitted(schedule)
@@ -73,7 +73,7 @@ def _shape(name: str, value: StepSize, default: Callable[[float], Any], default_
     return Shape(text, exponent, True, numbers[0], offset)
 
 
-def fitted(schedule: Callable[[Any], Any], first: int = 2**10, last: int = 2**20) -> Shape:
+def fitted(schedule: Schedule, first: int = 2**10, last: int = 2**20) -> Shape:
     """The exponent that a function's values show between two counters: a hint, never a proof."""
     r = np.array([first, last], dtype=np.float64)
     a, b = (float(schedule(x)) for x in r)

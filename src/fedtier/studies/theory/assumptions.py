@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...experiments.assemble import Experiment
+from ...problem.sets import ConstraintSet
 from ...theory.numbers import Number
 from .read import Setting
 
 
 class Assumption(NamedTuple):
     name: str
-    holds: bool | None  # None: only estimated
+    holds: bool | None  # None: only estimated, or not known
     why: str
 
 
@@ -23,7 +24,7 @@ def assumptions(experiment: Experiment, s: Setting) -> list[Assumption]:
         Assumption("grad f1 is Lipschitz", _known(L1), L1.note or f"L1 = {L1.value:.4g}"),
         Assumption("h is strongly convex in y", _known(strong), strong.note or f"mu_h = {strong.value:.4g}"),
         Assumption("draws are unbiased, variance bounded", True, "minibatches are drawn with replacement, cohorts uniformly"),
-        Assumption("Y_i(x) is fixed, or x + a fixed set", True, f"{experiment.problem.Y.name}: equations (3) to (5)"),
+        _set(experiment.problem.Y),
         _algorithm(experiment, s),
         _stragglers(experiment.config.run.stragglers),
         _dropouts(experiment.config.run.dropouts, max(1, round(experiment.config.run.participation * experiment.clients))),
@@ -44,6 +45,12 @@ def _coupling(experiment: Experiment, s: Setting) -> str:
         and s.constants.clients[0].mu_h.value > 0
     )
     return words + ("; no exact solution leaves that ball (26)" if inside else "")
+
+
+def _set(Y: ConstraintSet) -> Assumption:
+    known = Y.dependence != "unknown"
+    words = "equations (3) to (5)" if known else "it does not say how it depends on x, so how fast y_i(x) moves is unknown"
+    return Assumption("Y_i(x) is fixed, or x + a fixed set", True if known else None, f"{Y.name}: {words}")
 
 
 PLAIN = {

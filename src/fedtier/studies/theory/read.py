@@ -12,10 +12,10 @@ import numpy as np
 from ... import keys, trees
 from ...experiments.assemble import Experiment
 from ...methods import registry
+from ...problem.sets import ConstraintSet, Dependence
 from ...theory import constants as known
 from ...theory import estimates
 from ...theory.constants import ClientConstants, Constants, CouplingConstants
-from ...theory.lipschitz import Kind, kind_of
 from ...theory.numbers import Number, absent, bound, exact
 
 SAMPLED_ROWS = 256  # for estimates: enough for two digits
@@ -42,19 +42,19 @@ def read_setting(experiment: Experiment) -> Setting:
     config, federation = experiment.config, trees.take(experiment.federation._replace(arrays=()), 0)
     options = {key: p.default for key, p in registry.options("zo_hfl").items()} | config.method.options
     m, n = experiment.clients, sum(leaf[0].size for leaf in jax.tree.leaves(experiment.x))
-    weight, step_scale, radius = (
-        np.asarray(getattr(federation.spec, f), np.float64)[:m] for f in ("weight", "step_scale", "radius")
-    )
+    weight, step_scale = (np.asarray(getattr(federation.spec, f), np.float64)[:m] for f in ("weight", "step_scale"))
     rows = [_rows(experiment, federation, i) for i in range(m)]
-    kind: Kind = kind_of(experiment.problem.Y)
-    mended = None
+    Y = experiment.problem.Y
+    radius, dependence, mended = _radius(Y, federation.spec, m), Y.dependence, None
     if not np.all(np.isfinite(radius)):
         reach = _mending_radius(experiment, federation, rows)
-        radius, kind = np.where(np.isfinite(radius), radius, reach), "translated"
+        radius = np.where(np.isfinite(radius), radius, reach)
+        # A ball around x cuts x + Z to another translate; a set that stays, cut by it, is neither fixed nor a translate.
+        dependence = "translated" if dependence in ("everywhere", "translated") else "unknown"
         mended = reach if config.method.penalty > 0 else None  # f2 = 0 needs no mending
     couplings = [known.quadratic_coupling(config.method.penalty, weight[i], radius[i]) for i in range(m)]
     served = _rows(experiment, federation, None)
-    clients = _clients(experiment, federation, kind, rows=rows, couplings=couplings, radius=radius, options=options)
+    clients = _clients(experiment, federation, dependence, rows=rows, couplings=couplings, radius=radius, options=options)
     L1, sigma, f1 = _server(experiment, served, options)
     pull = np.mean([0.5 * config.method.penalty * weight[i] * clients[i].start.value ** 2 for i in range(m)])
     return Setting(
@@ -71,6 +71,12 @@ def read_setting(experiment: Experiment) -> Setting:
     )
 
 
+def _radius(Y: ConstraintSet, spec: Any, m: int) -> np.ndarray:
+    """How far from x each client's set reaches, [m]; inf where it does not say."""
+    reach = np.asarray(np.inf if Y.reach is None else Y.reach(spec), np.float64)
+    return np.broadcast_to(reach if reach.ndim == 0 else reach[:m], (m,))
+
+
 def _rows(experiment: Experiment, federation: Any, client: int | None) -> Any:
     """The rows that a client (or the server) learns from, as the model sees them: float32 [N_i, d], and their indices."""
     window = federation.server if client is None else trees.take(federation.train, client)
@@ -81,7 +87,7 @@ def _rows(experiment: Experiment, federation: Any, client: int | None) -> Any:
 def _clients(
     experiment: Experiment,
     federation: Any,
-    kind: Kind,
+    dependence: Dependence,
     *,
     rows: list[Any],
     couplings: list[CouplingConstants],
@@ -95,19 +101,27 @@ def _clients(
         q = np.asarray(federation.spec.curvature, np.float64)
         return tuple(
             known.quadratic_client(
-                kind, q[i], mu, couplings[i], variance=rows[i][0].var(axis=0, dtype=np.float64), batch=batch, start=starts[i]
+                dependence,
+                q[i],
+                mu,
+                couplings[i],
+                variance=rows[i][0].var(axis=0, dtype=np.float64),
+                batch=batch,
+                start=starts[i],
             )
             for i in range(m)
         )
     if experiment.config.model.name == "softmax":
-        found = [known.softmax_client(kind, rows[i][0], mu, couplings[i], batch=batch, radius=radius[i]) for i in range(m)]
+        found = [
+            known.softmax_client(dependence, rows[i][0], mu, couplings[i], batch=batch, radius=radius[i]) for i in range(m)
+        ]
         return tuple(c._replace(start=starts[i]) if options["start"] == "warm" else c for i, c in enumerate(found))
     largest = int(np.argmax([len(index) for _, index in rows]))
     some = _batch(experiment, rows[largest][1][:SAMPLED_ROWS])
     lower = estimates.lower_constants(
         experiment.problem, _points(experiment), some, trees.take(federation.spec, largest), batch
     )
-    return tuple(known.general_client(kind, lower, couplings[i], starts[i]) for i in range(m))
+    return tuple(known.general_client(dependence, lower, couplings[i], starts[i]) for i in range(m))
 
 
 def _server(experiment: Experiment, served: Any, options: dict[str, Any]) -> tuple[Number, Number, float]:

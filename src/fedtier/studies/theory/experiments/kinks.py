@@ -15,7 +15,7 @@ from ....methods import sphere as on_the_sphere
 from ....problem import ConstraintSet, Spec, ball, everywhere, orthant
 from ....problem.closed_forms import QuadraticSpec, orthant_example, two_level_quadratic
 from ....theory import sphere, theorem1
-from ....theory.lipschitz import kind_of, proximal_motion
+from ....theory.lipschitz import proximal_motion
 from ....theory.numbers import exact
 from ..row import Row
 from .estimate import ETA, two_point
@@ -36,7 +36,7 @@ def movement(axes: Any = None) -> list[Row]:
     moves *= STEP / np.linalg.norm(moves, axis=1, keepdims=True)
     for Y in (everywhere(), orthant(), ball(1.0)):
         speeds = _speeds(Y, q, mu, points, moves)
-        limit = proximal_motion(kind_of(Y), mu, exact(16.0, "(27)"), 0.01).difference.value
+        limit = proximal_motion(Y.dependence, mu, exact(16.0, "(27)"), 0.01).difference.value
         fastest = float(speeds.max())
         rows.append(
             Row(
