@@ -49,5 +49,5 @@ def test_a_refusal_is_heard_by_the_name_the_user_knows_and_others_pass():
 
     with pytest.raises(Special, match=r"data\.alpha = -1: must be positive\n  hint: try 1"), called({"alpha": "data.alpha"}):
         raise Special("alpha", -1, "must be positive", "try 1")
-    with pytest.raises(FedtierError, match="^beta = 2"), called({"alpha": "data.alpha"}):
+    with pytest.raises(FedtierError, match=r"^beta = 2"), called({"alpha": "data.alpha"}):
         raise FedtierError("beta", 2, "is wrong")

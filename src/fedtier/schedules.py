@@ -5,8 +5,8 @@
     inverse(c, offset)       c / (t + offset)    a client's tilde_gamma_t (Proposition 1)
     power(c, a)              c / (r + 1)^a       almost sure convergence for 1/2 < a <= 1 (Theorem 2)
 
-Where a step size is asked for, a plain number c means the default shape of that place, a string such as
-"constant(0.1)" names one of these, and any function of the counter is taken as it is.
+Where a step size is asked for, a number is a constant step, a string such as "inverse_sqrt(0.01)" names one of these, and any
+function of the counter is taken as it is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,23 @@ def power(c: Any, a: float) -> Schedule:
 SHAPES: dict[str, Callable[..., Schedule]] = {f.__name__: f for f in (constant, inverse_sqrt, inverse, power)}
 
 
-def as_schedule(name: str, value: StepSize, default: Callable[[float], Schedule]) -> Schedule:
+def shape_of(name: str, value: StepSize) -> Callable[[Any], Schedule]:
+    """What gives a schedule of the shape of `value` for another c: "inverse(0.1, 2)" gives c -> c/(t + 2)."""
+    if not isinstance(value, str):
+        return constant
+    shape, arguments = _parts(name, value)
+    return lambda c: SHAPES[shape](c, *arguments[1:])
+
+
+def rescaled(value: StepSize, c: float) -> StepSize:
+    """`value` with c in place of its size, its shape kept: "inverse(0.1)" becomes "inverse(0.3)"."""
+    if not isinstance(value, str):
+        return c
+    shape, arguments = _parts("step size", value)
+    return f"{shape}({', '.join(f'{number:g}' for number in (c, *arguments[1:]))})"
+
+
+def as_schedule(name: str, value: StepSize, default: Callable[[float], Schedule] = constant) -> Schedule:
     """The schedule that `value` stands for (see the module); refused under `name` when it stands for none."""
     if callable(value):
         return value
@@ -59,6 +75,16 @@ def as_schedule(name: str, value: StepSize, default: Callable[[float], Schedule]
 
 
 def _parse(name: str, text: str) -> Schedule:
+    shape, arguments = _parts(name, text)
+    try:
+        return SHAPES[shape](*arguments)
+    except FedtierError as error:
+        raise FedtierError(name, text, f"{error.name} {error.rule}", error.hint) from None
+    except TypeError:
+        raise FedtierError(name, text, "has arguments that do not fit", "see `python -m pydoc fedtier.schedules`") from None
+
+
+def _parts(name: str, text: str) -> tuple[str, list[float]]:
     match = re.fullmatch(r"\s*(\w+)\s*\(([^()]*)\)\s*", text)
     if not match:
         raise FedtierError(name, text, "is no schedule", "write shape(number), for example 'inverse_sqrt(0.01)'")
@@ -66,8 +92,6 @@ def _parse(name: str, text: str) -> Schedule:
     if shape not in SHAPES:
         raise FedtierError(name, text, f"names no schedule {shape!r}", nearest(shape, SHAPES))
     try:
-        return SHAPES[shape](*(float(part) for part in arguments.split(",")))
-    except FedtierError as error:
-        raise FedtierError(name, text, f"{error.name} {error.rule}", error.hint) from None
-    except (ValueError, TypeError):
+        return shape, [float(part) for part in arguments.split(",")]
+    except ValueError:
         raise FedtierError(name, text, "has arguments that do not fit", "see `python -m pydoc fedtier.schedules`") from None

@@ -41,16 +41,27 @@ def told(tmp_path, settings, lines, **model):
     return head.kind, said.decode(errors="replace")
 
 
+PAPER = ["method.name=zo_hfl", "method.preset=paper"]
+
+
 @pytest.mark.parametrize(
     ("settings", "lines", "words"),
     [
         (["method.name=fedavg"], 'methods = ["zo_hfl", "ditto"]\n', "this site takes part in zo_hfl, ditto only"),
         (["method.name=zo_hfl"], 'methods = ["zo_hfl"]\n', None),
         (["method.name=fedavg"], 'uplinks = ["values"]\n', "this site lets only values leave"),
-        (["method.name=zo_hfl", "method.uplink=models"], 'uplinks = ["values"]\n', "this site lets only values leave"),
+        (
+            [*PAPER, "method.uplink=models"],
+            'uplinks = ["values"]\n',
+            "this site lets only values leave",
+        ),
         (["method.name=zo_hfl", "method.uplink=estimate"], 'uplinks = ["values"]\n', "this site lets only values leave"),
-        (["method.name=zo_hfl", "method.uplink=values"], 'uplinks = ["values"]\n', None),
-        (["method.name=zo_hfl", "method.uplink=values"], 'uplinks = ["models"]\n', "this site lets only models leave"),
+        ([*PAPER, "method.uplink=values"], 'uplinks = ["values"]\n', None),
+        (
+            [*PAPER, "method.uplink=values"],
+            'uplinks = ["models"]\n',
+            "this site lets only models leave",
+        ),
         (["method.name=fedavg"], "max_model_numbers = 100\n", "this site takes at most 100"),
         (["method.name=fedavg", "method.batch=1000000000"], "", "this site takes at most 100000000"),
     ],

@@ -71,7 +71,7 @@ def test_fedavg_with_foreign_solvers_is_the_average_of_what_they_return(tmp_path
 
 
 def test_zo_hfl_asks_for_two_solves_around_x_with_one_seed_and_the_same_again_in_every_run(tmp_path):
-    setup(tmp_path, "method.name=zo_hfl", "method.estimator=sphere", "method.smoothing=0.1", *SIMPLE)
+    setup(tmp_path, "method.name=zo_hfl", "method.preset=paper", "method.smoothing=0.1", *SIMPLE)
     use(tmp_path / "fed", 0, "two_stub", STUB)
     runs = []
     for attempt in ("a", "b"):
@@ -93,7 +93,7 @@ def test_zo_hfl_asks_for_two_solves_around_x_with_one_seed_and_the_same_again_in
 
 
 def test_a_solver_may_say_the_value_of_f2_itself(tmp_path):
-    setup(tmp_path, "method.name=zo_hfl", "method.uplink=values", *SIMPLE)
+    setup(tmp_path, "method.name=zo_hfl", "method.preset=paper", "method.uplink=values", *SIMPLE)
     free = between(tmp_path / "fed", sites(tmp_path / "fed", "free"), "free")
     own = STUB + "    \nclass Own(Stub):\n    def value(self, x, y):\n        return float(len(self.calls))\nmake = Own\n"
     use(tmp_path / "fed", 0, "three_stub", own)
@@ -140,7 +140,7 @@ def test_pytorch_scikit_learn_and_jax_clients_learn_in_one_federation(tmp_path, 
 
 
 def learns(tmp_path, method, solvers):
-    lr = ["method.estimator=sphere", "method.server_lr=0.3", "method.penalty=0.1"] if method == "zo_hfl" else []
+    lr = ["method.preset=paper", "method.server_lr=inverse_sqrt(0.3)", "method.penalty=0.1"] if method == "zo_hfl" else []
     setup(tmp_path, f"method.name={method}", "data.name=digits", "method.radius=10.0", "run.rounds=8", "run.dropouts=0", *lr)
     for k, name in solvers.items():
         use(tmp_path / "fed", k, name)

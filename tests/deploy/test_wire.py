@@ -84,7 +84,7 @@ def test_the_wire_gives_the_models_the_rows_and_the_bytes_of_the_simulation(tmp_
 
 
 def test_with_values_exactly_two_numbers_leave_a_site(tmp_path):
-    setup(tmp_path, "method.uplink=values", "run.dropouts=0", "run.stragglers=0")
+    setup(tmp_path, "method.preset=paper", "method.uplink=values", "run.dropouts=0", "run.stragglers=0")
     replies = []
 
     def heard(site):

@@ -1,31 +1,50 @@
-"""What a configuration gets that says little."""
+"""What a configuration gets that says little: presets, and a key that changes itself and nothing else."""
 
 import pytest
 
-from fedtier.experiments import config as configuration
-from fedtier.methods.registry import options
-from fedtier.methods.zo_hfl import RECOMMENDED
+from fedtier.errors import FedtierError
+from fedtier.experiments.config import load_config
+from fedtier.methods import registry
+from fedtier.methods.flat import RECOMMENDED
 
 
 def method(*settings: str) -> dict:
-    table = configuration.load_config(None, settings).method
+    table = load_config(None, settings).method
     return table.model_dump() | table.options
 
 
-@pytest.mark.parametrize("settings", [(), ("method.estimator=auto",), ("method.uplink=estimate",)])
-def test_who_names_no_estimator_gets_the_recommended_settings(settings):
-    found = method(*settings)
-    assert {key: found[key] for key in RECOMMENDED} == RECOMMENDED
+@pytest.mark.parametrize("name", registry.METHODS)
+def test_the_recommended_preset_is_the_default_and_the_papers_is_one_key_away(name):
+    found, published = method(f"method.name={name}"), method(f"method.name={name}", "method.preset=paper")
+    assert {key: found[key] for key in RECOMMENDED[name]} == RECOMMENDED[name]
+    declared = {key: option.default for key, option in registry.options(name).items() if key != "proximity"}
+    assert {key: published[key] for key in declared} == declared
 
 
-def test_what_is_given_wins_over_what_is_recommended():
-    found = method("method.penalty=2", "method.server_step=sgd", "method.server_lr=0.5")
-    assert (found["penalty"], found["server_step"], found["server_lr"], found["averaging"]) == (2.0, "sgd", 0.5, 3)
+@pytest.mark.parametrize("preset", registry.PRESETS)
+@pytest.mark.parametrize(
+    "setting", ["estimator=guided", "penalty=2", "server_step=sgd", "server_lr=0.5", "client_lr=0.5", "averaging=1"]
+)
+def test_a_key_changes_itself_and_nothing_else(preset, setting):
+    before, after = method(f"method.preset={preset}"), method(f"method.preset={preset}", f"method.{setting}")
+    assert {key for key in before if before[key] != after[key]} <= {setting.partition("=")[0]}
 
 
-@pytest.mark.parametrize("settings", [("method.estimator=sphere",), ("method.uplink=values",), ("method.estimator=guided",)])
-def test_naming_an_estimator_or_a_narrow_uplink_is_one_key_to_the_papers_constants(settings):
-    found, given = method(*settings), {setting.partition("=")[0].removeprefix("method.") for setting in settings}
-    declared = {key: option.default for key, option in options("zo_hfl").items() if key not in given}
-    assert {key: found[key] for key in declared} == declared
-    assert (found["penalty"], found["proximity"]) == (1.0, 0.1)
+def test_a_key_that_does_not_fit_a_recommended_one_is_refused_with_where_that_comes_from():
+    with pytest.raises(FedtierError, match=r"method.cohort = 'latest'(.|\n)*it comes from method.preset = 'recommended'"):
+        load_config(None, ["method.estimator=sphere"])
+    with pytest.raises(FedtierError, match=r"method.preset(.|\n)*recommended"):
+        load_config(None, ["method.preset=papers"])
+
+
+def test_a_number_is_a_constant_step_in_every_method():
+    from fedtier.schedules import as_schedule
+
+    for key in ("client_lr", "server_lr", "fine_tune"):
+        assert [float(as_schedule(key, 0.5)(t)) for t in (0, 1, 9)] == [0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(("name", "seat"), [("fedavg", True), ("scaffold", True), ("ditto", True), ("zo_hfl", False)])
+def test_the_servers_rows_have_a_seat_wherever_a_method_can_give_one(name, seat):
+    assert load_config(None, [f"method.name={name}"]).method.server_seat is seat
+    assert load_config(None, [f"method.name={name}", "method.server_seat=false"]).method.server_seat is False

@@ -14,6 +14,7 @@ from fedtier.experiments.run import run_experiment
 TEXT = """
 [method]
 name = "server_only"
+preset = "paper"
 [run]
 rounds = 5
 seeds = 2
@@ -34,8 +35,8 @@ def test_every_point_equals_the_run_with_its_options_and_the_best_stands_first(f
     found = search.run_search(config, grid)
     assert [point.options["server_lr"] for point in found.points] == [1.0, 0.01]
     for point in found.points:
-        same = ["method.name=server_only", "run.rounds=5", "run.seeds=2", "data.validation_share=0.1"]
-        single = configuration.load_config(None, [*same, f"method.server_lr={point.options['server_lr']}"])
+        same = ["method.name=server_only", "method.preset=paper", "run.rounds=5", "run.seeds=2", "data.validation_share=0.1"]
+        single = configuration.load_config(None, [*same, f"method.server_lr=inverse_sqrt({point.options['server_lr']})"])
         result = run_experiment(single, tmp_path / f"run-{point.options['server_lr']}", progress=Progress())
         np.testing.assert_allclose(point.accuracy, [row["global_accuracy"] for row in result.final], atol=1e-6)
 

@@ -61,7 +61,7 @@ def idle_rate(made: Federation, relay: Relay, method: dict[str, Any]) -> np.ndar
 
 
 @pytest.mark.parametrize(
-    "method", [{"name": "fedavg"}, {"name": "zo_hfl", "uplink": "values", "estimator": "sphere"}], ids=lambda m: m["name"]
+    "method", [{"name": "fedavg"}, {"name": "zo_hfl", "preset": "paper", "uplink": "values"}], ids=lambda m: m["name"]
 )
 def test_the_bytes_of_a_round_are_those_predicted(tmp_path: Path, method: dict[str, Any], capsys: Any) -> None:
     """The difference of a long and a short run: greetings, evaluations and the end are in both."""

@@ -25,7 +25,7 @@ TABLES: dict[str, Any] = {
     "run": {"rounds": 8, "participation": 0.67, "tau": [3.0, 5.0, 9.0], "stragglers": 0.25, "dropouts": 0.25, "eval_every": 4},
 }
 METHODS: dict[str, dict[str, Any]] = {
-    "zo_hfl": {"name": "zo_hfl", "estimator": "sphere", "server_lr": 0.5, "penalty": 2.0},
+    "zo_hfl": {"name": "zo_hfl", "preset": "paper", "server_lr": "inverse_sqrt(0.5)", "penalty": 2.0},
     "fedavg": {"name": "fedavg"},
     "scaffold": {"name": "scaffold"},
 }

@@ -27,7 +27,7 @@ TABLES: dict[str, Any] = {
     },
 }  # fmt: skip
 METHODS: dict[str, dict[str, Any]] = {
-    "zo_hfl": {"name": "zo_hfl", "estimator": "sphere", "server_lr": 0.5, "penalty": 2.0},
+    "zo_hfl": {"name": "zo_hfl", "preset": "paper", "server_lr": "inverse_sqrt(0.5)", "penalty": 2.0},
     "fedavg": {"name": "fedavg"},
     "scaffold": {"name": "scaffold"},
 }

@@ -23,7 +23,7 @@ SETTINGS = [
     "data.name=quadratic", "data.partition=natural", "data.clients=3", f"method.radius={RADIUS}", f"method.penalty={PENALTY}",
     f"method.proximity={MU}", f"method.smoothing={ETA}", f"method.batch={BATCH}", f"method.server_batch={SERVER_BATCH}",
     f'method.client_lr="inverse({C}, {OFFSET})"', f'method.server_lr="inverse_sqrt({SERVER})"', f"run.rounds={ROUNDS}",
-    f"run.tau={TAU}", "run.participation=0.67", "method.estimator=sphere",
+    f"run.tau={TAU}", "run.participation=0.67", "method.preset=paper",
 ]  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def test_the_advice_is_covered_by_the_theorems():
 
 def test_what_no_theorem_covers_is_said():
     settings = [
-        "method.estimator=sphere",
+        "method.preset=paper",
         "method.server_step=adam",
         "method.server_steps=3",
         "run.stragglers=0.2",

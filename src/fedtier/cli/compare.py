@@ -23,6 +23,7 @@ def compare(
     store: Path = Path("runs/cells"),
     format: Format | None = None,
     out: Path | None = None,
+    tune: bool = False,
     any_version: bool = False,
     json: bool = False,
 ) -> None:
@@ -31,27 +32,30 @@ def compare(
     Args:
         file: The comparison: [[methods]], [[settings]], [compare] and the tables all cells share.
         settings: Change one key of every cell, for example --set data.alpha=1. May be repeated.
-        methods: Methods by name, instead of a file.
+        methods: Methods by name, instead of a file; fedavg, server_only and local_only stand beside them in any case.
         seeds: How many seeds each cell has, from run.seed on.
         baseline: The method that differences are taken to; default: the file's, or the first.
         store: Folder of the cells.
         format: Format of the table; default: by the ending of --out (.md, .tex, .csv), else a table for people.
         out: File that gets the table; stdout then shows it for people.
+        tune: Search the settings of every method first, the same number of points for each, on validation rows.
         any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of a table.
     """
-    from ..experiments.comparison import comparison_of, load_comparison
+    from ..experiments.comparison import DEFAULT_METHODS, comparison_of, load_comparison
     from ..experiments.outcomes import run_cells
+    from ..experiments.tuning import tune_cells
     from ..reports import tables
     from ..storage.files import write_whole
 
-    if (file is None) == (not methods):
-        rule = "must be given, or --methods, but not both"
-        raise FedtierError("FILE.toml", str(file) if file else None, rule, "fedtier compare --methods zo_hfl fedavg scaffold")
+    if file is not None and methods:
+        raise FedtierError("--methods", methods, "cannot be given beside a file", "name them in the file")
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
-    cells = load_comparison(file, store, changed, baseline) if file else comparison_of(methods, store, changed, baseline)
+    names = methods or DEFAULT_METHODS
+    wanted = load_comparison(file, store, changed, baseline) if file else comparison_of(names, store, changed, baseline)
     prepare_jax()
-    outcome = run_cells(cells, progress(), any_version=any_version)
+    shown = progress()
+    outcome = run_cells(tune_cells(wanted, shown) if tune else wanted, shown, any_version=any_version)
     chosen: str = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
     text = tables.FORMATS[chosen](outcome) if chosen != "table" else plain(tables.rich_table(outcome))
     if out is not None:

@@ -79,7 +79,7 @@ def theory(
 
     positive("--epsilon", epsilon)
     named = file is not None or any(setting.startswith("method.name") for setting in settings)
-    published = () if named else ("method.estimator=sphere",)  # the theorems are about the paper's method
+    published = () if named else ("method.preset=paper",)  # the theorems are about the paper's method
     found = page(assemble(load_config(file, (*published, *settings))), epsilon)
     show(words.page_object(found) if json else words.page_parts(found))
 

@@ -52,6 +52,7 @@ def load_run_file(file: Path) -> WireRun:
     wire.rules.check(len(wire.sites))
     data = {"clients": len(wire.sites)} | tables.get("data", {})
     tables["data"] = data if "name" in data else {"name": "file", "file": wire.server} | data
+    tables["method"] = {"server_seat": False} | tables.get("method", {})  # the wire has none
     config = configuration.validate(tables)
     _fits(config, wire)
     return WireRun(config, wire, file.parent)

@@ -175,10 +175,16 @@ def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, 
 
 
 def _validation(federation: Federation, share: float) -> Federation:
-    """The first rows of the server's window take the place of the test rows, which then nobody sees."""
+    """Rows to choose settings by, from training rows alone: the first of the server's window take the place of the test rows,
+    the last of each client's training rows that of its held-back rows. Nobody sees the real ones."""
     start, size = federation.server
     held = jnp.asarray(count_of(share, size), size.dtype)
-    return federation._replace(test=Window(start, held), server=Window(start + held, size - held))
+    first, rows = federation.train
+    apart = jnp.minimum(jnp.maximum(1, jnp.asarray(count_of(share, rows), rows.dtype)), rows - 1)
+    return federation._replace(
+        test=Window(start, held), server=Window(start + held, size - held),
+        train=Window(first, rows - apart), held=Window(first + rows - apart, apart),
+    )  # fmt: skip
 
 
 def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:

@@ -4,9 +4,14 @@
     [[methods]]                    label, and the keys of [method]; may hold tables data, model, run of its own
     [[settings]]                   label, and tables data, model, method, run; optional
     [[tuned]]                      where = "words of labels" (see `chosen`), and keys like those of [[methods]]; optional
-    [compare]                      baseline = "label of a method", metrics = [...]
+    [compare]                      baseline = "label of a method", metrics = [...], equal_steps = true
 
 A cell's configuration is the shared tables, then the setting's, then the method's, then what is tuned for it.
+
+The fair rule. Every method sees the same rows: those of the server have a seat in the baselines (method.server_seat) unless
+switched off. Every method takes the same number of local gradients in a round: run.tau is that of the method with the most
+solves, and a method with fewer solves makes them longer, unless it has a tau of its own or equal_steps is off. `server_only`
+has the server's part of the two-level method that it stands beside, unless it names a key of it.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import NOTHING, FedtierError, choice, nearest, require
+from ..methods import registry
 from . import config as configuration
 from .config import TABLES, Config
 
@@ -36,6 +42,10 @@ METRICS = {
     "loss": Metric("test loss", ("global_loss",), percent=False),
     "f": Metric("f", ("f",), percent=False),
 }
+OPTIONS = ("baseline", "metrics", "equal_steps")
+SERVER_KEYS = ("server_lr", "server_batch", "server_steps", "server_step", "averaging")
+REFERENCES = ("fedavg", "server_only", "local_only")  # stand in every comparison of methods by name
+DEFAULT_METHODS = ("zo_hfl", "fedavg", "scaffold", "ditto", "server_only", "local_only")
 DEFAULT_METRICS = ("global", "personal", "worst")
 
 
@@ -44,6 +54,7 @@ class Cell(NamedTuple):
     setting: str
     config: Config
     folder: Path
+    tuned: str = ""  # how its settings were found, where they were searched
 
 
 class Comparison(NamedTuple):
@@ -60,7 +71,9 @@ def load_comparison(file: Path, store: Path, settings: Sequence[str] = (), basel
 
 
 def comparison_of(names: Sequence[str], store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Comparison:
-    """The cells of a comparison of methods by name, everything else by default or by `settings`."""
+    """The cells of a comparison of methods by name, everything else by default or by `settings`; the references stand in it
+    whether named or not."""
+    names = (*names, *(name for name in REFERENCES if name not in names))
     return make_comparison({"methods": [{"name": name} for name in names]}, store, settings, baseline)
 
 
@@ -77,9 +90,9 @@ def make_comparison(
     shared = {key: tables[key] for key in ("data", "model", "method", "run") if key in tables}
     options = tables.get("compare", {})
     for key in options:
-        require(
-            key in ("baseline", "metrics"), f"compare.{key}", options[key], "is no key", nearest(key, ("baseline", "metrics"))
-        )
+        require(key in OPTIONS, f"compare.{key}", options[key], "is no key", nearest(key, OPTIONS))
+    equal = options.get("equal_steps", True)
+    require(isinstance(equal, bool), "compare.equal_steps", equal, "must be true or false")
     metrics = tuple(options.get("metrics", DEFAULT_METRICS))
     for metric in metrics:
         choice("compare.metrics", metric, METRICS)
@@ -88,12 +101,46 @@ def make_comparison(
     tuned = _tuned(tables.get("tuned", []), [(method, setting) for setting in variants for method in methods])
     cells = []
     for setting, extra in variants.items():
-        for method, own in methods.items():
-            layers = [own, *(keys for where, keys in tuned if chosen(where, method, setting))]
-            merged = configuration.with_settings(_merge(shared, extra, *map(_tables, layers)), settings)
-            cell_config = configuration.validate(merged)
-            cells.append(Cell(method, setting, cell_config, store / cell_name(cell_config)))
+        layers = {
+            method: [_tables(own), *(_tables(keys) for where, keys in tuned if chosen(where, method, setting))]
+            for method, own in methods.items()
+        }
+        merged = {method: configuration.with_settings(_merge(shared, extra, *own), settings) for method, own in layers.items()}
+        own_tau = {method for method, own in layers.items() if any("tau" in layer.get("run", {}) for layer in own)}
+        for method, config in _fair(merged, own_tau if equal else set(merged)).items():
+            cells.append(Cell(method, setting, config, store / cell_name(config)))
     return Comparison(cells, base, metrics)
+
+
+def _fair(tables: dict[str, dict[str, Any]], own_tau: set[str]) -> dict[str, Config]:
+    """The configurations of one setting by the fair rule (see the module); `own_tau`: whose run.tau is left alone."""
+    configs = {method: configuration.validate(content) for method, content in tables.items()}
+    for method, content in tables.items():
+        donor = _server_of(configs)
+        if configs[method].method.name == "server_only" and donor and not donor.keys() & content.get("method", {}).keys():
+            configs[method] = configuration.validate(_merge(content, {"method": donor}))
+    solves = {method: configuration.solves(config) for method, config in configs.items()}
+    most = max(solves.values())
+    for method, config in configs.items():
+        if method not in own_tau and solves[method] < most:  # one that solves nothing fine-tunes personal models all the same
+            configs[method] = _longer(config, most / max(1, solves[method]))
+    return configs
+
+
+def _server_of(configs: dict[str, Config]) -> dict[str, Any]:
+    """The server's part of the first method that has one and uses the clients too."""
+    keys = [key for key in registry.options("server_only") if key in SERVER_KEYS]
+    for config in configs.values():
+        options = config.method.options
+        if config.method.name != "server_only" and all(key in options for key in keys):
+            return {key: options[key] for key in keys}
+    return {}
+
+
+def _longer(config: Config, times: float) -> Config:
+    tau = config.run.tau
+    longer = [times * one for one in tau] if isinstance(tau, list) else times * tau
+    return config.model_copy(update={"run": config.run.model_copy(update={"tau": longer})})
 
 
 def cell_name(config: Config) -> str:

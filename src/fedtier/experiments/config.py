@@ -19,7 +19,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import NOTHING, FedtierError, nearest, require
-from ..methods import registry
+from ..methods import Method, registry
 from ..problem import Bilevel
 
 Share = float
@@ -47,7 +47,7 @@ class Data(Table):
     server_share: Share = Field(default=0.3, gt=0, lt=1)
     test_share: Share = Field(default=0.1, gt=0, lt=1)
     test_seed: int | None = Field(default=None, ge=0)  # the same test rows for every run.seed; none = each seed draws its own
-    validation_share: Share = Field(default=0.0, ge=0, lt=1)  # > 0: judge on this share of the server's rows, not the test's
+    validation_share: Share = Field(default=0.0, ge=0, lt=1)  # > 0: judge on this share of the training rows, not on test rows
     client_test_share: Share = Field(default=0.2, ge=0, lt=1)
 
 
@@ -60,10 +60,11 @@ class ModelTable(Table):
 class MethodTable(Table):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the method's own options
     name: str = "zo_hfl"
+    preset: Literal["recommended", "paper"] = "recommended"  # where the keys that are left out come from
     penalty: float = Field(default=1.0, ge=0, allow_inf_nan=False)  # lambda
     proximity: float = Field(default=0.1, ge=0, allow_inf_nan=False)  # mu
     radius: float | list[float] | None = None  # of the ball around x, one for all or one per client; none = no constraint
-    server_seat: bool = False  # the server's data as one more client, for the baselines
+    server_seat: bool | None = None  # the server's rows as one more client; none = wherever the method can and there are some
     pretrain: int = Field(default=0, ge=0)  # steps on the server's data before round 0
     pretrain_lr: float = Field(default=0.1, gt=0, allow_inf_nan=False)
 
@@ -146,14 +147,47 @@ def validate(tables: dict[str, Any]) -> Config:
                 rule = f"is no key of [{table}]" + (f" for {name}" if table == "method" else "")
                 raise FedtierError(f"{table}.{key}", value, rule, nearest(key, known))
     given = tables.get("method", {})
-    tables["method"] = registry.defaults(name, given) | given if known_options else given
+    tables["method"] = _method_keys(name, given) if known_options else given
     try:
         config = Config.model_validate(tables)
     except pydantic.ValidationError as error:
         raise _refusal(error) from None
-    registry.make(config.method.name, _NO_PROBLEM, config.method.options)
+    method = _made(config, given)
     _check_together(config)
-    return config
+    return _seated(config, method)
+
+
+def _made(config: Config, given: dict[str, Any]) -> Method:
+    """The method without its problem; a refusal of a key that the preset has set says where it comes from."""
+    try:
+        return registry.make(config.method.name, _NO_PROBLEM, config.method.options)
+    except FedtierError as error:
+        if error.name.removeprefix("method.") in given:
+            raise
+        hint = f"it comes from method.preset = {config.method.preset!r}: set it too, or another preset; {error.hint}"
+        raise FedtierError(error.name, error.value, error.rule, hint.removesuffix("; ")) from None
+
+
+def _method_keys(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """All keys of [method]: those of the preset, with the given ones on top. A key changes itself and nothing else."""
+    preset = given.get("preset", "recommended")
+    return (registry.defaults(name, preset) if preset in registry.PRESETS else {}) | given
+
+
+def _seated(config: Config, method: Method) -> Config:
+    """With method.server_seat said, one way or the other: by default every method sees the server's rows."""
+    seat, rows = config.method.server_seat, config.data.server_share > 0
+    if seat:
+        hint = "it uses the server's rows anyway, or no rows but a client's own"
+        require(method.seat, "method.server_seat", True, f"{method.name} has no seat for the server's rows", hint)
+        require(rows, "method.server_seat", True, "there are no rows at the server", "raise data.server_share")
+    resolved = method.seat and rows if seat is None else seat
+    return config.model_copy(update={"method": config.method.model_copy(update={"server_seat": resolved})})
+
+
+def solves(config: Config) -> int:
+    """Local solves of a client in a round; 0 where clients do nothing."""
+    return registry.make(config.method.name, _NO_PROBLEM, config.method.options).solves
 
 
 def _check_together(config: Config) -> None:
@@ -163,9 +197,6 @@ def _check_together(config: Config) -> None:
             require(one is None or 0 <= one < float("inf"), name, value, "must be finite and at least 0")
         if isinstance(value, list) and data.partition != "natural":  # whose number of clients only the data tell
             require(len(value) == data.clients, name, value, f"must have one number for each of the {data.clients} clients")
-    if method.name in ("zo_hfl", "server_only", "local_only"):
-        hint = "it is for fedavg, fedprox and scaffold"
-        require(not method.server_seat, "method.server_seat", True, f"{method.name} needs no seat for the server's data", hint)
     if data.name == "file":
         require(data.file is not None, "data.file", None, "must name your file", 'data.file = "rows.csv"')
 

@@ -21,12 +21,13 @@ import numpy as np
 from ..engines import compiled, sweep
 from ..errors import FedtierError, choice, require
 from ..federation import Federation, Plan
-from ..schedules import inverse, inverse_sqrt
+from ..schedules import shape_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
 from .config import Config
 from .metrics import Scores, evaluated_clients, measure_of, scores_of, spread
 
+STEPS = ("server_lr", "client_lr", "fine_tune")
 SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate", "fine_tune")
 
 
@@ -70,7 +71,7 @@ def run_search(config: Config, grid: dict[str, list[float]], experiment: Experim
     steps = experiment.steps[rounds][chosen]
 
     def final(options: dict[str, Any], federation: Federation, x: Any, plan: Plan, key: Any) -> Scores:
-        traced = with_options(experiment, {name: _shape(name, value) for name, value in options.items()})
+        traced = with_options(experiment, {name: _shape(config, name, value) for name, value in options.items()})
         engine = compiled(traced.method, capacity=rounds, devices=())
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
         return scores_of(engine.evaluate(state, federation, key, rounds, steps, measure_of(traced), chosen))
@@ -84,10 +85,9 @@ def run_search(config: Config, grid: dict[str, list[float]], experiment: Experim
     return Search(config, ranked, time.perf_counter() - clock)
 
 
-def _shape(name: str, value: Any) -> Any:
-    """A step size is searched by its scale; its shape stays the default."""
-    shapes = {"server_lr": inverse_sqrt, "client_lr": inverse, "fine_tune": inverse}
-    return shapes[name](value) if name in shapes else value
+def _shape(config: Config, name: str, value: Any) -> Any:
+    """A step size is searched by its scale; its shape is that of the configuration."""
+    return shape_of(name, config.method.options[name])(value) if name in STEPS else value
 
 
 def _on_device(plan: Plan) -> Any:

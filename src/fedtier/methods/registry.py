@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jax.core import Tracer
 
-from ..errors import FedtierError, nearest
+from ..errors import FedtierError, choice, nearest
 from ..problem import Bilevel
 from . import flat, references
 from .ditto import ditto
@@ -22,6 +22,7 @@ from .scaffold import scaffold
 from .server_only import server_only
 from .zo_hfl import zo_hfl
 
+PRESETS = ("recommended", "paper")
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
@@ -35,13 +36,12 @@ class Entry(NamedTuple):
     family: str
     summary: str
     reference: str = ""  # BibTeX; empty for the references of our own
-    recommended: dict[str, Any] = {}  # noqa: RUF012  keys that differ from the paper's where the estimator is left open
 
 
 METHODS: dict[str, Entry] = {
     "zo_hfl": Entry(
         zo_hfl, flat.zo_hfl, "ZO-HFL", "two levels",
-        "two levels: server data, personal models, f2's values alone leave a client", references.ZO_HFL, flat.RECOMMENDED,
+        "two levels: server data and personal models; a client sends two values of f2, or its estimate", references.ZO_HFL,
     ),
     "fedavg": Entry(fedavg, flat.fedavg, "FedAvg", "averaging", "average of local SGD", references.FEDAVG),
     "fedprox": Entry(
@@ -76,12 +76,11 @@ def options(name: str) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(entry(name).flat).parameters)
 
 
-def defaults(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The keys of [method] that `given` leaves open. With estimator = "auto", or none named, these are the recommended ones
-    where the method has some; naming an estimator, or an uplink that forbids sending g, is asking for the paper's."""
+def defaults(name: str, preset: str) -> dict[str, Any]:
+    """The keys of [method] by a preset: "paper" as published, "recommended" with what we advise on top."""
+    choice("preset", preset, PRESETS)
     declared = {key: option.default for key, option in options(name).items()}
-    auto = given.get("estimator", "auto") == "auto" and given.get("uplink", "auto") in ("auto", "estimate")
-    return declared | entry(name).recommended if auto else declared
+    return declared | flat.RECOMMENDED.get(name, {}) if preset == "recommended" else declared
 
 
 def make(name: str, problem: Bilevel, given: dict[str, Any]) -> Method:

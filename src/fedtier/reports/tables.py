@@ -107,11 +107,17 @@ def rich_table(outcome: Outcome) -> list[Table | str]:
                 table.add_section()
             table.add_row(*row)
         parts.append(table)
-    return [*parts, note(outcome)]
+    return [*parts, note(outcome), *tuning(outcome)]
+
+
+def tuning(outcome: Outcome) -> list[str]:
+    """How the settings of each cell were found, where they were searched."""
+    cells = [cell for cell in outcome.comparison.cells if cell.tuned]
+    return [f"{cell.method}{f', {cell.setting}' if cell.setting else ''}: {cell.tuned}" for cell in cells]
 
 
 def markdown(outcome: Outcome) -> str:
-    return "\n".join([layout.markdown(_grid(outcome)), "", note(outcome), ""])
+    return "\n".join([layout.markdown(_grid(outcome)), "", note(outcome), *(f"- {line}" for line in tuning(outcome)), ""])
 
 
 def latex(outcome: Outcome) -> str:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...experiments.assemble import Experiment
-from ...methods.flat import client_schedule
-from ...schedules import as_schedule, inverse_sqrt
+from ...schedules import as_schedule
 from ...theory import local, sphere, theorem1, theorem2
 from ...theory.constants import ClientConstants
 from ...theory.numbers import Number, bound, derived, exact, weakest
@@ -101,14 +100,14 @@ def _constants(s: Setting) -> list[Line]:
 def _errors(s: Setting, c: ClientConstants, i: int, rounds: int) -> np.ndarray:
     """e_{i,r} by (12) for r < rounds and H_{i,r} = ceil(tau_i sqrt(r+1)), [rounds]."""
     steps = np.ceil(s.tau[i] * np.sqrt(np.arange(rounds) + 1.0)).astype(int)
-    lr = client_schedule(s.options["client_lr"])
+    lr = as_schedule("client_lr", s.options["client_lr"])
     table = local.recursion(lambda t: s.step_scale[i] * np.asarray(lr(t)), c.local(), int(steps.max()))
     return table[steps]
 
 
 def _limits(s: Setting, land: Landscape | None) -> list[Line]:
     K, eta = s.constants, s.eta
-    lr = as_schedule("server_lr", s.options["server_lr"], inverse_sqrt)
+    lr = as_schedule("server_lr", s.options["server_lr"])
     first = float(lr(np.float64(0)))
     lines = [Line("gamma_0", exact(first, "config"), "configured server step of round 0")]
     L0, square = K.mean_L0(), K.mean_square_L0()
@@ -165,7 +164,7 @@ def _local_limits(s: Setting, client: ClientConstants, i: int) -> list[Line]:
         ]
     if np.isfinite(client.start.value):
         H = [int(np.ceil(s.tau[i] * sqrt(r + 1))) for r in (0, max(0, s.rounds - 1))]
-        lr = client_schedule(s.options["client_lr"])
+        lr = as_schedule("client_lr", s.options["client_lr"])
         table = local.recursion(lambda t: scale * np.asarray(lr(t)), client.local(), H[1])
         best = local.decay_constant(c, offset, client.local())
         label = weakest(client.mu_h, client.L_h, client.sigma, client.start, at_least="bound")
@@ -191,7 +190,7 @@ def _promises(s: Setting, land: Landscape, epsilon: float, stragglers: float) ->
     lines = [Line("F(x_0) - F_*", bound(gap, "(18)"), "at most")]
     if not np.isfinite(gap):
         return lines
-    lr = as_schedule("server_lr", s.options["server_lr"], inverse_sqrt)
+    lr = as_schedule("server_lr", s.options["server_lr"])
     gamma = np.broadcast_to(np.asarray(lr(np.arange(R, dtype=np.float64)), np.float64), (R,))
     errors = np.stack([_errors(s, c, i, R) for i, c in enumerate(K.clients)])
     errors = (1 - stragglers) * errors + stragglers * np.array([[c.start.value**2] for c in K.clients])

@@ -1,0 +1,99 @@
+"""The fair rule of a comparison: the same rows, the same local gradients, the same server, the same size of search."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedtier.experiments.assemble import assemble, federate, load_data
+from fedtier.experiments.comparison import DEFAULT_METHODS, REFERENCES, comparison_of, make_comparison
+from fedtier.experiments.config import load_config, solves
+from fedtier.experiments.progress import Progress
+from fedtier.experiments.tuning import tune_cells
+from fedtier.methods.flat import GRIDS, RECOMMENDED
+from fedtier.schedules import rescaled, shape_of
+
+from ..small_runs import SHORT
+
+SERVER = ("server_lr", "server_batch", "server_steps", "server_step", "averaging")
+
+
+def cells(*names: str, settings=(), **tables) -> dict:
+    found = make_comparison({"methods": [{"name": name} for name in names], **tables}, Path("cells"), settings)
+    return {cell.method: cell.config for cell in found.cells}
+
+
+def test_every_method_takes_the_same_number_of_local_gradients():
+    found = cells(*DEFAULT_METHODS)
+    work = {name: config.run.tau * solves(config) for name, config in found.items() if solves(config)}
+    assert set(work.values()) == {2 * 5.0} and solves(found["zo_hfl"]) == 2 and solves(found["fedavg"]) == 1
+
+
+def test_personal_models_of_all_methods_are_tuned_for_as_long():
+    found = cells("zo_hfl", "fedavg", "server_only")
+    assert found["server_only"].run.tau == found["fedavg"].run.tau == 2 * found["zo_hfl"].run.tau  # zo_hfl tunes for 2 H
+    assert len({config.method.options["fine_tune"] for config in found.values()}) == 1
+
+
+def test_a_tau_of_its_own_or_a_switch_leaves_a_method_alone():
+    own = [{"name": "zo_hfl"}, {"name": "fedavg", "run": {"tau": 3.0}}]
+    found = make_comparison({"methods": own}, Path("cells"))
+    assert [cell.config.run.tau for cell in found.cells] == [5.0, 3.0]
+    assert {config.run.tau for config in cells("zo_hfl", "fedavg", compare={"equal_steps": False}).values()} == {5.0}
+
+
+def test_the_server_alone_has_the_server_of_the_method_it_stands_beside():
+    entries = [{"name": "zo_hfl", "server_lr": 0.02, "server_steps": 7}, {"name": "server_only"}]
+    ours, alone = (cell.config.method.options for cell in make_comparison({"methods": entries}, Path("cells")).cells)
+    assert {key: alone[key] for key in SERVER} == {key: ours[key] for key in SERVER} and alone["server_steps"] == 7
+    entries[1] = {"name": "server_only", "server_steps": 2}
+    ours, alone = (cell.config.method.options for cell in make_comparison({"methods": entries}, Path("cells")).cells)
+    assert alone["server_steps"] == 2 and alone["server_lr"] == RECOMMENDED["server_only"]["server_lr"]
+
+
+def test_the_references_stand_in_every_comparison_by_name():
+    assert [cell.method for cell in comparison_of(["scaffold"], Path("cells")).cells] == ["scaffold", *REFERENCES]
+
+
+def test_every_method_is_searched_over_the_same_number_of_points():
+    sizes = {name: int(np.prod([len(values) for values in grid.values()])) for name, grid in GRIDS.items()}
+    assert set(sizes.values()) == {8} and set(sizes) == set(RECOMMENDED)
+
+
+def test_a_search_never_sees_a_row_that_the_run_tests_on():
+    settings = ["data.clients=5", "data.alpha=1", "run.rounds=1", "method.name=fedavg", "method.server_seat=false"]
+    run, search = (load_config(None, [*settings, *more]) for more in ([], ["data.validation_share=0.2"]))
+    data = load_data(run)
+
+    def rows(federation, *windows) -> set:
+        index, found = np.asarray(federation.index), set()
+        for window in windows:
+            for start, size in zip(np.atleast_1d(window.start), np.atleast_1d(window.size), strict=True):
+                found |= set(index[int(start) : int(start) + int(size)].tolist())
+        return found
+
+    whole, part = federate(run, data, 0), federate(search, data, 0)
+    tested = rows(whole, whole.test, whole.held)
+    seen = rows(part, part.test, part.held, part.server, part.train)
+    assert tested and not tested & seen
+    assert rows(part, part.held) <= rows(whole, whole.train) and rows(part, part.test) <= rows(whole, whole.server)
+    assert not rows(part, part.held) & rows(part, part.train) and (np.asarray(part.held.size) >= 1).all()
+    assert assemble(search, data).clients == 5
+
+
+def test_a_searched_step_keeps_the_shape_of_the_configuration():
+    assert rescaled("inverse(0.1, 2)", 0.3) == "inverse(0.3, 2)" and rescaled(0.1, 0.3) == 0.3
+    assert float(shape_of("step", "inverse(0.1, 2)")(0.3)(1)) == pytest.approx(0.3 / 3)
+    assert float(shape_of("step", 0.1)(0.3)(7)) == pytest.approx(0.3)
+
+
+def test_tuning_searches_each_method_once_and_says_what_it_found(tmp_path, monkeypatch):
+    small = {"server_only": {"server_lr": [1e-9, 0.05]}}
+    monkeypatch.setattr("fedtier.experiments.tuning.GRIDS", small)
+    settings = [*SHORT, "run.rounds=4", "method.server_steps=5"]
+    wanted = make_comparison({"methods": [{"name": "server_only"}]}, tmp_path, settings)
+    found = tune_cells(wanted, Progress()).cells[0]
+    assert found.config.method.options["server_lr"] == "inverse_sqrt(0.05)"
+    assert found.tuned.startswith("best of 2 points on validation rows") and found.folder != wanted.cells[0].folder
+    monkeypatch.setattr("fedtier.experiments.tuning.run_search", lambda *a: pytest.fail("searched again"))
+    assert tune_cells(wanted, Progress()).cells[0] == found
