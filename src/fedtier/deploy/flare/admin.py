@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,17 @@ class Admin:
 
 
 @contextlib.contextmanager
-def _quiet() -> Any:
-    """FLARE prints and logs while it tries; stdout is for data, and failures are told by exceptions."""
-    logging.getLogger().setLevel(logging.CRITICAL)
-    with contextlib.redirect_stdout(io.StringIO()):
+def hushed() -> Iterator[None]:
+    """FLARE's own loggers say nothing meanwhile, its threads' included: what failed is told by exceptions."""
+    logger = logging.getLogger("nvflare")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
         yield
+    finally:
+        logger.setLevel(before)
+
+
+def _quiet() -> contextlib.AbstractContextManager[Any]:
+    """FLARE prints while it tries; stdout is for data."""
+    return contextlib.redirect_stdout(io.StringIO())
