@@ -42,7 +42,7 @@ class Command(NamedTuple):
 
 def command_of(kit: Kit) -> Command:
     if kit.kind == "server":
-        return Command("nvflare.private.fed.app.server.server_train", "fed_server.json", ())
+        return Command(f"{__package__}.listener", "fed_server.json", ())
     return Command("nvflare.private.fed.app.client.client_train", "fed_client.json", (f"uid={kit.party}",))
 
 
