@@ -10,7 +10,8 @@ import pytest
 
 from fedtier.deploy.rows import specs as row_specs
 from fedtier.federation import Plan
-from fedtier.protocol import Driver, Interrupted, Limits, Memory, Rules, Site, drive, loopback
+from fedtier.protocol import Driver, Interrupted, Limits, Memory, Rules, Site, drive, letters, loopback
+from fedtier.protocol.letters import Head, Kind
 
 from . import toy
 
@@ -354,3 +355,35 @@ def test_where_all_numbers_are_spoilt_the_round_passes_without_replies_and_the_c
         ledger, _ = driver.play_round(ledger, number)
     assert ledger.refused.tolist() == [1, 1] and ledger.last.tolist() == [1, 1]
     np.testing.assert_allclose(ledger.server.x, toy.reference(plan, 2, [set(), {0, 1}]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ("0.2.0", "understands 0.1.x"),
+        ("1.1.0", "understands 0.1.x"),
+        ("new", "is no version of fedtier"),
+        (None, "does not begin"),
+    ],
+)
+def test_a_site_refuses_a_server_whose_version_it_does_not_understand_and_says_its_own(theirs, words):
+    head = Head(Kind.HELLO, b"r" * 16, 0, 0, 0, -1, 0.0)
+    own = b"a brief" if theirs is None else f"{theirs}\na brief".encode()
+    reply, said, _ = letters.unpack(
+        toy.site(0).answer(letters.pack(head, own) + letters.body(np.zeros(toy.N, np.float32))), 9999
+    )
+    assert reply.kind == Kind.REFUSED and words in said.decode()
+
+
+def test_versions_that_differ_in_the_last_number_play_together_and_the_server_notes_it(monkeypatch):
+    """Also within a run: the version of the server is no part of the brief."""
+    plan, lines, sites = toy.bumpy(2, 2), [], {f"site-{i}": toy.site(i) for i in range(2)}
+    ask, ledger = loopback({n: s.answer for n, s in sites.items()}), toy.first(2)
+    for number, ours in enumerate(("0.1.0", "0.1.7")):
+        monkeypatch.setattr("fedtier.protocol.version.OURS", ours)
+        monkeypatch.setattr("fedtier.protocol.driver.OURS", ours)
+        monkeypatch.setattr("fedtier.protocol.site.OURS", "0.1.3")
+        driver = toy.driver(plan, 2, ask, note=lines.append)
+        ledger, _ = driver.play_round(driver.start(ledger), number)
+    assert "site-1: runs fedtier 0.1.3, the server 0.1.0" in lines and "site-0: runs fedtier 0.1.3, the server 0.1.7" in lines
+    assert not ledger.refused.any()

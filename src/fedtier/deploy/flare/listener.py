@@ -19,6 +19,8 @@ import threading
 from typing import Any
 
 from nvflare.fuel.f3.drivers import socket_conn, tcp_driver
+from nvflare.fuel.f3.drivers.driver_params import DriverParams
+from nvflare.fuel.f3.drivers.net_utils import get_ssl_context
 
 HANDSHAKE = 5.0  # seconds
 PENDING, PENDING_EACH = 64, 16
@@ -73,9 +75,25 @@ class Door(tcp_driver.TcpStreamServer):
             return None
 
 
+def connect(driver: Any, connector: Any) -> None:
+    """FLARE's call to a server, with HANDSHAKE seconds for it to answer: FLARE's own waits for ever where one is stopped."""
+    place = connector.params[DriverParams.HOST.value], int(connector.params[DriverParams.PORT.value])
+    context = get_ssl_context(connector.params, ssl_server=False)
+    link = socket.create_connection(place, timeout=HANDSHAKE)
+    if context:
+        link = context.wrap_socket(link)
+    link.settimeout(None)
+    driver.connector = connector
+    connection = socket_conn.SocketConnection(link, connector, bool(context))
+    driver.add_connection(connection)
+    connection.read_loop()
+    driver.close_connection(connection)
+
+
 def guard() -> None:
-    """Puts the door in its place, in this process."""
+    """Puts all of this in its place, in this process."""
     tcp_driver.TcpStreamServer = Door
+    tcp_driver.TcpDriver.connect = connect
     socket_conn.MAX_FRAME_SIZE = FRAME
 
 

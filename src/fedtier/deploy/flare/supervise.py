@@ -24,6 +24,7 @@ from .workspace import Kit, open_workspace
 MARK = "FEDTIER_WORKSPACE"
 GRACE = 3.0  # seconds between asking to end and ending
 CALM = 60.0  # a process that lived so long did not fail to start
+MOST_LOG = 8_000_000  # bytes of console.log, after which the next start begins another
 SLOWEST = 30.0  # seconds between two attempts, at most
 
 Say = Callable[[str], None]
@@ -91,7 +92,11 @@ class Party:
         module, config, words = command_of(self.kit)
         rest = ["secure_train=true", "org=fedtier", "config_folder=config", *words]
         line = [sys.executable, "-u", "-m", module, "-m", str(workspace), "-s", config, "--set", *rest]
-        with open(self.log, "wb") as log:
+        if self.log.exists() and self.log.stat().st_size > MOST_LOG:
+            self.log.replace(self.log.with_name("console.log.1"))
+        with open(self.log, "ab") as log:  # what the last one said on its way out is what one wants to read
+            log.write(f"--- started {datetime.datetime.now():%Y-%m-%d %H:%M:%S}\n".encode())
+            log.flush()
             self.process = subprocess.Popen(
                 line, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
