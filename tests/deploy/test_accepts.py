@@ -14,6 +14,7 @@ from fedtier.deploy.site import brief_of, open_site, site_command
 from fedtier.errors import FedtierError
 from fedtier.protocol import SolverProcess, letters
 from fedtier.protocol.letters import Head, Kind, Letters
+from fedtier.protocol.version import greeting
 
 from ..protocol.sealed import House
 from .test_wire import setup
@@ -28,7 +29,7 @@ def hello(folder, **model):
     content = json.loads(brief_of(run.config, card).text())
     content["tables"]["model"] |= model
     x = b"" if model else letters.body(jax.tree.map(lambda a: np.asarray(a[0]), experiment.x))
-    return letters.pack(Head(Kind.HELLO, RUN, 0, 0, 0, -1, 0.0), json.dumps(content).encode()) + x
+    return letters.pack(Head(Kind.HELLO, RUN, 0, 0, 0, -1, 0.0), greeting(json.dumps(content))) + x
 
 
 def told(tmp_path, settings, lines, **model):

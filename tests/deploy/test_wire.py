@@ -7,7 +7,9 @@ import pytest
 import safetensors.numpy
 
 from fedtier.deploy.export import export_rows
+from fedtier.deploy.rows import open_server
 from fedtier.deploy.server import serve_rounds
+from fedtier.deploy.settings import load_run_file
 from fedtier.deploy.site import open_site, site_command
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
@@ -215,3 +217,20 @@ def test_a_run_file_that_is_wrong_is_refused_before_anybody_is_asked(tmp_path, c
     file.write_text(file.read_text().split("[wire]")[0] + f"[wire]\n{change}\n" + table)
     with pytest.raises(FedtierError, match=words):
         serve_rounds(file, tmp_path / "wire", lambda letters, seconds: pytest.fail("asked"), progress=QUIET)
+
+
+@pytest.mark.parametrize(("served", "tested"), [(np.uint8, np.float32), (np.float32, np.uint8), (np.uint8, np.uint8)])
+def test_test_rows_keep_their_values_beside_server_rows_of_another_type(tmp_path, served, tested):
+    """A float of -1.7 among bytes was 255 once."""
+    rng = np.random.default_rng(0)
+    files = {"server": rng.integers(0, 255, (12, 5)).astype(served), "test": rng.integers(0, 255, (6, 5)).astype(tested)}
+    if tested == np.float32:
+        files["test"] -= np.float32(1.7)
+    for name, inputs in files.items():
+        np.savez(tmp_path / f"{name}.npz", inputs=inputs, labels=np.resize(["a", "b", "c"], len(inputs)))
+    (tmp_path / "run.toml").write_text('[wire]\nsites = ["north", "south"]\nserver = "server.npz"\ntest = "test.npz"\n')
+    experiment, _ = open_server(load_run_file(tmp_path / "run.toml"))
+    rows = np.asarray(experiment.federation.arrays.inputs)
+    np.testing.assert_array_equal(rows[:6], files["test"])
+    np.testing.assert_array_equal(rows[6:], files["server"])
+    assert rows.dtype == np.result_type(served, tested)

@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
 from nvflare.apis.fl_constant import ReservedKey, ReturnCode
@@ -52,7 +53,10 @@ class SiteExecutor(Executor):
                 self._attack(request[LETTER], head, own, shared, fl_ctx)
         answer = letters.pack(head._replace(kind=Kind.DECLINED))
         if head.kind == Kind.HELLO:
-            answer = letters.pack(head._replace(kind=Kind.WELCOME), letters.body(Welcome(*_ints(10, 0))))
+            answer = letters.pack(
+                head._replace(kind=Kind.WELCOME),
+                letters.body(Welcome(np.int32(10), np.int32(0), np.asarray([0, 1, 0], np.int32))),
+            )
         reply = make_reply(ReturnCode.OK)
         reply[LETTER] = SiteSeal(self.identity).seal(answer, asked)
         return reply
@@ -83,9 +87,3 @@ class SiteExecutor(Executor):
             said |= {"bytes": len(data), "constant": data == letters.UNSIGNED, "got": letters.about(opened(data))["kind"]}
         with open(os.environ["HOSTILE_LOG"], "a", encoding="utf-8") as log:
             log.write(json.dumps(said) + "\n")
-
-
-def _ints(*values: int) -> Any:
-    import numpy as np
-
-    return [np.int32(value) for value in values]

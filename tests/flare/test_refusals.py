@@ -6,10 +6,12 @@ import json
 import shutil
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fedtier.deploy.flare.admin import Admin, NoAnswer
@@ -162,3 +164,44 @@ def test_a_job_that_names_another_class_is_refused(house: House, tmp_path: Path)
     logs = [path.read_text(errors="replace") for path in (house.root / "server").rglob("*.log*")] + [console(house.server)]
     assert any("not in allow_list" in text for text in logs)
     shutil.rmtree(job)
+
+
+def test_callers_who_say_nothing_stop_nobody_and_are_hung_up(house: House) -> None:
+    """Twenty at once: some are hung up at once, because so many from one address are too many, the others after seconds."""
+    idle = [socket.create_connection(("localhost", house.port), timeout=30) for _ in range(20)]
+    try:
+        clock = time.monotonic()
+        assert "north" in house.inside()
+        late = house.start(read_kit(house.kits / "west", "site"), "late")
+        shown = ssl.create_default_context(cafile=str(house.kits / "north/startup/rootCA.pem"))
+        shown.load_cert_chain(house.kits / "north/startup/client.crt", house.kits / "north/startup/client.key")
+        for caller in idle:
+            assert caller.recv(1) == b""  # the server's end of the call
+        assert time.monotonic() - clock < 25
+        assert not refused(shown, house.port)
+        until(lambda: "west" in house.inside(), "a site that came meanwhile", 60)
+        late.end()
+    finally:
+        for caller in idle:
+            caller.close()
+
+
+def test_a_message_that_announces_gigabytes_is_hung_up_before_memory_is_taken_for_it(house: House) -> None:
+    """Sixteen bytes of FLARE's prefix, with a good certificate, that announce 1.9 GB."""
+    shown = ssl.create_default_context(cafile=str(house.kits / "north/startup/rootCA.pem"))
+    shown.load_cert_chain(house.kits / "north/startup/client.crt", house.kits / "north/startup/client.key")
+    assert house.server.process is not None
+    server = psutil.Process(house.server.process.pid)
+    before = server.memory_info().rss
+    prefix = struct.pack(">IHBBHHHH", 1_900_000_000, 0, 1, 0, 0, 0, 0, 0)
+    with shown.wrap_socket(
+        socket.create_connection(("localhost", house.port), timeout=20), server_hostname="localhost"
+    ) as link:
+        link.sendall(prefix)
+        link.settimeout(10)
+        try:
+            while link.recv(4096):  # what the server says first
+                pass
+        except ConnectionError:
+            pass
+    assert server.memory_info().rss - before < 100e6

@@ -54,6 +54,20 @@ def test_a_stopped_child_costs_no_more_than_the_time_given_and_goes_on_afterward
     assert echo.answer(b"next") == b"txen" and echo.launches == 1
 
 
+def test_a_child_that_hangs_is_ended_and_the_next_letter_finds_another():
+    solver = SolverProcess([sys.executable, "-c", ECHO], hung=5.0)
+    try:
+        assert solver.answer(b"warm") == b"mraw"
+        os.kill(solver.pid, signal.SIGSTOP)
+        solver.hung = 0.3
+        assert solver.answer(b"abc") is None and solver.pid is None
+        solver.hung = 60.0
+        assert solver.answer(b"next") == b"txen" and solver.launches == 2
+        assert solver.answer(b"slow", seconds=0.2) is None and solver.pid is not None  # late is not hung
+    finally:
+        solver.close()
+
+
 def test_a_dead_child_is_started_again_and_a_letter_that_kills_it_is_given_up(echo):
     assert echo.answer(b"warm") == b"mraw"
     os.kill(echo.pid, signal.SIGKILL)

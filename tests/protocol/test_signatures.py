@@ -15,6 +15,7 @@ from fedtier.federation import Plan
 from fedtier.protocol import Memory, Record, Scores, Site, letters, loopback, signatures, verify_record
 from fedtier.protocol.letters import Head, Kind, Letters, Private
 from fedtier.protocol.signatures import SEAL, SERVER, ServerSeal, issue, read_identity
+from fedtier.protocol.version import greeting
 
 from . import toy
 from .sealed import House
@@ -60,7 +61,7 @@ class Federation:
         head = Head(kind, RUN, 2, 0, 2, 1, 1.0)
         if kind == Kind.HELLO:
             head = head._replace(**({"round": 0} | changes))
-            return letters.pack(head, b"a brief"), letters.body(np.zeros(toy.N, np.float32))
+            return letters.pack(head, greeting("a brief")), letters.body(np.zeros(toy.N, np.float32))
         x = np.asarray(self.ledger.server.x)
         shared = letters.body(x) if kind == Kind.SCORE else letters.body(toy.X(x))
         return letters.pack(head._replace(**changes), letters.body(Private((), KEY))), shared
@@ -177,7 +178,7 @@ def test_letters_of_the_past_played_again_change_nothing_at_the_site_nor_in_the_
 def test_a_second_hello_cannot_change_the_brief_of_a_known_run_not_even_after_a_restart(tmp_path):
     f = Federation(tmp_path)
     own, shared = f.content(Kind.HELLO)
-    other = letters.pack(letters.unpack(own, len(own))[0], b"b brief")
+    other = letters.pack(letters.unpack(own, len(own))[0], greeting("b brief"))
     for restarted in (False, True):
         if restarted:
             f.sites[0].close()

@@ -1,11 +1,17 @@
 """The driver and its sites: exactly once per round and client, whatever is late, lost, repeated or restarted."""
 
 import random
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedtier.protocol import Interrupted, Limits, Memory, Site, drive, loopback
+from fedtier.deploy.rows import specs as row_specs
+from fedtier.federation import Plan
+from fedtier.protocol import Driver, Interrupted, Limits, Memory, Rules, Site, drive, letters, loopback
+from fedtier.protocol.letters import Head, Kind
 
 from . import toy
 
@@ -17,7 +23,7 @@ def counted_rounds(driver, ledger, rounds, first=0):
     counted = []
     for number in range(first, rounds):
         ledger, _ = driver.play_round(ledger, number)
-        counted.append({i for i in range(CLIENTS) if ledger.last[i] == number})
+        counted.append({i for i in range(len(ledger.last)) if ledger.last[i] == number})
     return ledger, counted
 
 
@@ -263,3 +269,121 @@ def test_limits_bind_where_they_are_set_and_a_repeated_letter_is_declined_alike(
     assert all(again)
     assert 15 <= ledger.declined[1] <= 45 and ledger.counted[1] == 60 - ledger.declined[1] and ledger.counted[0] == 60
     assert ledger.local_steps == 2 * 60 + 3 * ledger.counted[1]
+
+
+class Weighted(NamedTuple):
+    """A reply that is the weight its letter told."""
+
+    told: Any
+
+
+def weighted_method():
+    def aggregate(server, owns, ups, specs, round):
+        share = specs.weight * round.arrived
+        return toy.X(jnp.stack([jnp.sum(share * ups.told), jnp.sum(share), jnp.sum(round.arrived)])), ()
+
+    return toy.METHOD._replace(aggregate=aggregate)
+
+
+def test_a_site_that_joins_in_the_middle_of_a_round_counts_with_the_weight_that_its_letter_told(monkeypatch):
+    """Rows 10, 20, 30 with the last site absent at first: weights by the mean of the rows known when the letter was written."""
+    monkeypatch.setattr("fedtier.protocol.driver.PAUSES", (0.0,))
+    plan = Plan(np.arange(3, dtype=np.int32)[None], np.ones((1, 3), np.int32), np.ones((1, 3), bool))
+    scalar = jax.ShapeDtypeStruct((), np.float32)
+
+    def prepare(brief, client):
+        def play(state, shared, own, turn, weight):
+            return state, Weighted(np.float32(weight))
+
+        return toy.player(client)._replace(play=play)
+
+    sites = {f"site-{i}": Site(f"site-{i}", prepare, Memory(None)) for i in range(3)}
+    straight, asked = loopback({name: site.answer for name, site in sites.items()}), [0]
+
+    def ask(letters, seconds):
+        asked[0] += 1
+        there = [name for name in letters.own if name != "site-2" or asked[0] > 3]  # hello, knock, round, then it is here
+        return straight(letters.only(there), seconds)
+
+    job = toy.job(plan, 3)._replace(method=weighted_method(), up=Weighted(scalar), specs=lambda rows: row_specs(rows, None))
+    driver = Driver(job, ask, Rules(start=2, quorum=1.0, deadline=1e-6))
+    ledger, _ = driver.play_round(driver.start(toy.first(3)), 0)
+    told = np.asarray([10 / 15, 20 / 15, 30 / 20])
+    np.testing.assert_allclose(ledger.server.x, [np.sum(told**2), np.sum(told), 3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["NaN", "an infinite number", "an explosion"])
+def test_numbers_that_cannot_count_are_lost_counted_and_named_and_even_a_full_quorum_goes_on(how):
+    """The client would compute the same again: to wait for it would be to wait for ever."""
+    spoilt = {"NaN": np.nan, "an infinite number": np.inf, "an explosion": 1e12}[how]
+    plan = Plan(np.tile(np.arange(3, dtype=np.int32), (4, 1)), np.ones((4, 3), np.int32), np.ones((4, 3), bool))
+
+    def prepare(brief, client):
+        player = toy.player(client)
+
+        def play(state, shared, own, turn, weight):
+            state, up = player.play(state, shared, own, turn, weight)
+            return state, toy.Up(np.full_like(up.delta, spoilt)) if client == 1 and int(turn.round) in (0, 2) else up
+
+        return player._replace(play=play)
+
+    sites, lines = {f"site-{i}": Site(f"site-{i}", prepare, Memory(None)) for i in range(3)}, []
+    driver = toy.driver(plan, 3, loopback({n: s.answer for n, s in sites.items()}), quorum=1.0, note=lines.append)
+    ledger, counted = counted_rounds(driver, driver.start(toy.first(3)), 4)
+    assert counted == [{0, 2}, {0, 1, 2}, {0, 2}, {0, 1, 2}]
+    assert ledger.refused.tolist() == [0, 2, 0] and not ledger.silent.any() and not ledger.declined.any()
+    assert [line.split(": ")[:3] for line in lines if "site-1" in line] == [["site-1", "refused", f"round {k}"] for k in (0, 2)]
+    np.testing.assert_allclose(ledger.server.x, toy.reference(plan, 3, counted), rtol=1e-5)
+
+
+def test_where_all_numbers_are_spoilt_the_round_passes_without_replies_and_the_clients_stay_as_they_were():
+    plan = Plan(np.tile(np.arange(2, dtype=np.int32), (2, 1)), np.ones((2, 2), np.int32), np.ones((2, 2), bool))
+
+    def prepare(brief, client):
+        player = toy.player(client)
+
+        def play(state, shared, own, turn, weight):
+            state, up = player.play(state, shared, own, turn, weight)
+            return state, toy.Up(np.full_like(up.delta, np.nan)) if int(turn.round) == 0 else up
+
+        return player._replace(play=play)
+
+    sites = {f"site-{i}": Site(f"site-{i}", prepare, Memory(None)) for i in range(2)}
+    driver = toy.driver(plan, 2, loopback({n: s.answer for n, s in sites.items()}), quorum=1.0)
+    ledger = driver.start(toy.first(2))
+    for number in range(2):
+        ledger, _ = driver.play_round(ledger, number)
+    assert ledger.refused.tolist() == [1, 1] and ledger.last.tolist() == [1, 1]
+    np.testing.assert_allclose(ledger.server.x, toy.reference(plan, 2, [set(), {0, 1}]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ("0.2.0", "understands 0.1.x"),
+        ("1.1.0", "understands 0.1.x"),
+        ("new", "is no version of fedtier"),
+        (None, "does not begin"),
+    ],
+)
+def test_a_site_refuses_a_server_whose_version_it_does_not_understand_and_says_its_own(theirs, words):
+    head = Head(Kind.HELLO, b"r" * 16, 0, 0, 0, -1, 0.0)
+    own = b"a brief" if theirs is None else f"{theirs}\na brief".encode()
+    reply, said, _ = letters.unpack(
+        toy.site(0).answer(letters.pack(head, own) + letters.body(np.zeros(toy.N, np.float32))), 9999
+    )
+    assert reply.kind == Kind.REFUSED and words in said.decode()
+
+
+def test_versions_that_differ_in_the_last_number_play_together_and_the_server_notes_it(monkeypatch):
+    """Also within a run: the version of the server is no part of the brief."""
+    plan, lines, sites = toy.bumpy(2, 2), [], {f"site-{i}": toy.site(i) for i in range(2)}
+    ask, ledger = loopback({n: s.answer for n, s in sites.items()}), toy.first(2)
+    for number, ours in enumerate(("0.1.0", "0.1.7")):
+        monkeypatch.setattr("fedtier.protocol.version.OURS", ours)
+        monkeypatch.setattr("fedtier.protocol.driver.OURS", ours)
+        monkeypatch.setattr("fedtier.protocol.site.OURS", "0.1.3")
+        driver = toy.driver(plan, 2, ask, note=lines.append)
+        ledger, _ = driver.play_round(driver.start(ledger), number)
+    assert "site-1: runs fedtier 0.1.3, the server 0.1.0" in lines and "site-0: runs fedtier 0.1.3, the server 0.1.7" in lines
+    assert not ledger.refused.any()

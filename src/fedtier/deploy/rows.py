@@ -26,7 +26,7 @@ def open_server(run: WireRun) -> tuple[Experiment, Card]:
     card = _card(server, run.wire.label, tuple(run.wire.labels))
     own, own_labels = open_rows(server, run.wire.label, card)
     held, held_labels = open_rows(test, run.wire.label, card)
-    inputs = np.concatenate([held.astype(own.dtype), own])
+    inputs = np.concatenate([held, own])  # bytes beside floats become floats, never the other way
     labels = np.concatenate([held_labels, own_labels])
     dataset = dataset_of(run.config.data.name, card, inputs, labels)
     parties = _parties(Rows(inputs, labels), len(held), len(own), len(run.wire.sites))  # pyright: ignore[reportArgumentType]

@@ -65,6 +65,7 @@ class SiteTable(Table):
     methods: list[str] | None = None  # that it takes part in; none = all
     uplinks: list[Literal["values", "models"]] = Field(default=["values", "models"])  # what may leave; see `_check_uplink`
     max_model_numbers: int = Field(default=100_000_000, ge=1)  # of a model, a message, a state or a minibatch
+    hung_after: float = Field(default=3600.0, gt=0, allow_inf_nan=False)  # seconds for one letter, then the solver is ended
     solver: str | None = None  # "module:factory" of a solver in any framework
 
     @property

@@ -31,6 +31,7 @@ from .record import Record
 from .rounds import close_round, open_round, turn_key
 from .signatures import ServerSeal
 from .validation import Reply, Spoilt, read_reply, read_scores, read_welcome, remembered, reply_limit, too_large
+from .version import OURS, greeting
 
 KNOCK = 1.0  # seconds that a site which was silent has to answer a hello before it is asked again
 PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two attempts below the quorum
@@ -85,20 +86,22 @@ class Driver:
         heads = {i: Head(Kind.HELLO, self.job.run, 0, i, 0, int(ledger.last[i]), 0.0) for i in clients}
         if not heads:
             return
-        brief = self.job.brief.encode()
-        own = {i: letters.pack(head, brief) for i, head in heads.items()}
+        words = greeting(self.job.brief)
+        own = {i: letters.pack(head, words) for i, head in heads.items()}
         answers = self._ask(own, letters.body(self.job.x), seconds or self.rules.deadline, ledger)
         for i, head in heads.items():
             self._away(i)
             if i not in answers:
                 continue
             try:
-                rows = read_welcome(answers[i].open(self._most), head)
+                rows, version = read_welcome(answers[i].open(self._most), head)
             except FedtierError as error:
                 self._refuse(i, ledger, f"its hello: {_line(error)}")
                 continue
             if ledger.rows[i] not in (0, rows):
                 self._note(f"{self.job.names[i]}: has {rows} rows, had {ledger.rows[i]}")
+            if version != OURS:
+                self._note(f"{self.job.names[i]}: runs fedtier {version}, the server {OURS}")
             ledger.rows[i] = rows
             del self._knock_at[i]
 

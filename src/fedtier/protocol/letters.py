@@ -33,7 +33,7 @@ class NotFinite(FedtierError):
 class Kind(IntEnum):
     """Numbers are part of the protocol: never renumber, only append."""
 
-    HELLO = 1  # server: the run's brief (JSON) and x_0
+    HELLO = 1  # server: its version, the run's brief (JSON) after a line's end, and x_0
     ROUND = 2  # server: play this round
     LOST = 3  # server: the plan loses this reply; answer that you decline
     SCORE = 4  # server: x; keep it, measure it and your personal model
@@ -68,6 +68,7 @@ class Private(NamedTuple):
 class Welcome(NamedTuple):
     rows: Any  # training rows
     held: Any  # rows held back for its own test
+    version: Any  # [3] of the site's fedtier
 
 
 class Scores(NamedTuple):

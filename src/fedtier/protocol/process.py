@@ -27,11 +27,12 @@ STALL = 10.0  # seconds without a byte in the middle of a frame, after which the
 class SolverProcess:
     """The parent's side: `answer` like a site's, from a child run by `command`, which calls `answer_letters`.
 
-    A dead child is started again and gets the letter again, within the same call. Use from any thread.
+    A dead child is started again and gets the letter again, within the same call. A child that has not answered a letter after
+    `hung` seconds is ended, and the next letter starts another. Use from any thread.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self.command = list(command)
+    def __init__(self, command: Sequence[str], hung: float | None = None) -> None:
+        self.command, self.hung = list(command), hung
         self.launches = 0
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -42,19 +43,28 @@ class SolverProcess:
         return None if self._child is None else self._child.pid
 
     def answer(self, letter: bytes, seconds: float | None = None) -> bytes | None:
-        """The child's reply; None when none came within `seconds` (it is then dropped when it comes), or when the
-        letter killed the child again and again."""
+        """The child's reply; None when none came within `seconds` (it is then dropped when it comes), when the child hung, or
+        when the letter killed it again and again."""
         until = None if seconds is None else time.monotonic() + seconds
         with self._lock:
-            for _ in range(LAUNCHES):
-                self._number += 1
-                try:
-                    child = self._running()
-                    if not _write(child.stdin, self._number, letter, until):
-                        return None
-                    return self._read(child, until)
-                except (EOFError, OSError):
+            if self.hung is not None:
+                ends = time.monotonic() + self.hung
+                reply = self._answer(letter, ends if until is None else min(until, ends))
+                if reply is None and time.monotonic() >= ends:
                     self._bury()
+                return reply
+            return self._answer(letter, until)
+
+    def _answer(self, letter: bytes, until: float | None) -> bytes | None:
+        for _ in range(LAUNCHES):
+            self._number += 1
+            try:
+                child = self._running()
+                if not _write(child.stdin, self._number, letter, until):
+                    return None
+                return self._read(child, until)
+            except (EOFError, OSError):
+                self._bury()
         return None
 
     def _running(self) -> subprocess.Popen[bytes]:

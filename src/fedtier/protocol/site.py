@@ -29,6 +29,7 @@ from .limits import NO_LIMITS, Limits, Pace
 from .memory import BEFORE, Memo, Memory, Pending
 from .record import Record, digest
 from .signatures import SEAL, SERVER, SiteSeal
+from .version import OURS, numbers, read_greeting
 
 MOST_FIRST = 1 << 32  # bytes of a hello at a site without a limit
 TRIAL_STEPS = 16  # made once at the start, to learn how long a step takes
@@ -145,7 +146,7 @@ class Site:
 
     def _hello(self, head: Head, own: bytes, shared: bytes) -> bytes:
         require(len(own) <= MOST_WORDS, "brief", f"{len(own)} bytes", f"must not be longer than {MOST_WORDS} bytes")
-        text = own.decode()
+        text = read_greeting(own)
         self._check_brief(head, text)
         if self._run != head.run or self._player is None:
             player = self._prepare(text, head.client)
@@ -156,7 +157,7 @@ class Site:
             self._memory.save_brief(head.run, head.client, text)
             self._memory.save(head.run, memo)
             self._run, self._client, self._brief, self._player, self._memo = head.run, head.client, text, player, memo
-        counts = Welcome(np.int32(self._player.rows), np.int32(self._player.held))
+        counts = Welcome(np.int32(self._player.rows), np.int32(self._player.held), np.asarray(numbers(OURS), np.int32))
         return letters.pack(head._replace(kind=Kind.WELCOME, last=self._known().round), letters.body(counts))
 
     def _check_brief(self, head: Head, text: str) -> None:
@@ -171,8 +172,8 @@ class Site:
         most = math.inf if self.limits.max_model_numbers is None else self.limits.max_model_numbers
         parts = {"x": player.x, "shared": player.shared, "own": player.own, "state": _shapes(player.init, player.x)}
         for name, shapes in parts.items():
-            numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
-            require(numbers <= most, name, f"{numbers} numbers", f"this site takes at most {most}", "see max_model_numbers")
+            count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+            require(count <= most, name, f"{count} numbers", f"this site takes at most {most}", "see max_model_numbers")
         whole = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(player.x))
         require(whole <= sent, "x", f"{sent} bytes", f"must come whole: the model has {whole} bytes")
 

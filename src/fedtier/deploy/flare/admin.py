@@ -6,6 +6,10 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,8 @@ from .workspace import Kit, open_admin
 
 ENDED = "FINISHED"  # how the statuses of a job that is over begin
 NO_JOBS = "no_jobs"
+PATIENCE = 10.0  # seconds that the server has for an answer
+CLOSING = 3.0  # seconds to say goodbye
 
 
 class NoAnswer(Exception):
@@ -55,26 +61,24 @@ class Admin:
 
     def progress(self, job: str, topic: str) -> dict[str, Any]:
         """What the running job says of itself; nothing while it is starting or ending."""
-        if self.session is None:
-            self.session = self._connect()
         try:
-            with _quiet():
-                return self.session.do_app_command(job, topic, {}) or {}
+            if self.session is None:
+                self.session = _within(PATIENCE, self._connect)
+            return _within(PATIENCE, self.session.do_app_command, job, topic, {}) or {}
         except Exception:  # FLARE raises many kinds; a lost session shows at the next call of another kind
             return {}
 
     def close(self) -> None:
-        if self.session is not None:
-            with contextlib.suppress(Exception), _quiet():
-                self.session.close()
-        self.session = None
+        session, self.session = self.session, None
+        if session is not None:
+            with contextlib.suppress(Exception):
+                _within(CLOSING, session.close)
 
     def _call(self, name: str, *args: Any) -> Any:
         try:
             if self.session is None:
-                self.session = self._connect()
-            with _quiet():
-                return getattr(self.session, name)(*args)
+                self.session = _within(PATIENCE, self._connect)
+            return _within(PATIENCE, getattr(self.session, name), *args)
         except FedtierError:
             raise
         except Exception as error:  # FLARE raises many kinds; whatever it is, the session is not to be trusted
@@ -84,13 +88,38 @@ class Admin:
     def _connect(self) -> Any:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-        with _quiet():
-            return new_secure_session(self.kit.user, str(self.folder), timeout=5.0, auto_login_max_tries=1)
+        from .listener import guard
+
+        guard()
+        return new_secure_session(self.kit.user, str(self.folder), timeout=5.0, auto_login_max_tries=1)
+
+
+def _within(seconds: float, function: Callable[..., Any], *args: Any) -> Any:
+    """The function's value, from a thread that is left alone when it takes longer: FLARE waits for ever for a server that is
+    there and does not move. It prints, too, while it tries; stdout is for data."""
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(function(*args))
+        except BaseException as error:  # FLARE raises many kinds
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            return outcome.result(seconds)
+        except FutureTimeout:
+            raise NoAnswer(f"nothing for {seconds:.0f} s") from None
 
 
 @contextlib.contextmanager
-def _quiet() -> Any:
-    """FLARE prints and logs while it tries; stdout is for data, and failures are told by exceptions."""
-    logging.getLogger().setLevel(logging.CRITICAL)
-    with contextlib.redirect_stdout(io.StringIO()):
+def hushed() -> Iterator[None]:
+    """FLARE's own loggers say nothing meanwhile, its threads' included: what failed is told by exceptions."""
+    logger = logging.getLogger("nvflare")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
         yield
+    finally:
+        logger.setLevel(before)

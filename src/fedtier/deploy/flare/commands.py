@@ -105,14 +105,14 @@ def join_federation(kit_folder: Path, data: Path | None, state: Path, site_file:
     require(rows.exists(), "--data", str(rows), "is not there")
     require(table.get("name", kit.party) == kit.party, "site.name", table.get("name"), f"the kit is of {kit.party}")
     table |= {"name": kit.party, "data": str(rows.resolve())}
-    checked("site", SiteTable, table)
+    hung = checked("site", SiteTable, table).hung_after
     make_private(state)
     os.umask(0o077)  # for this process and all that come from it
     merged = state.resolve() / "site.toml"
     write_whole(merged, tomli_w.dumps(table).encode())
     paths = [str(site_file.resolve().parent)] if site_file is not None else []  # where a solver of one's own lies
     paths += [path for path in [os.environ.get("PYTHONPATH")] if path]
-    become(kit, state.resolve(), site_command(merged, merged.parent / "memory", kit.folder / SIGNING), paths)
+    become(kit, state.resolve(), site_command(merged, merged.parent / "memory", kit.folder / SIGNING), hung, paths)
 
 
 def _named(table: dict[str, Any], site_file: Path | None) -> Path:

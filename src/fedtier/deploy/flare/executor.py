@@ -25,7 +25,7 @@ from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, STREAM_DATA_T
 from nvflare.private.defs import CellChannel
 
 from ...protocol.process import SolverProcess
-from .names import LETTER, SOLVER, TOPIC
+from .names import HUNG, LETTER, SOLVER, TOPIC
 
 
 def refuse_peers(message: Message) -> Message | None:
@@ -49,7 +49,7 @@ class SiteExecutor(Executor):
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.START_RUN:
-            self.solver = SolverProcess(json.loads(os.environ[SOLVER]))
+            self.solver = SolverProcess(json.loads(os.environ[SOLVER]), float(os.environ[HUNG]))
             engine = fl_ctx.get_engine()
             engine.get_cell().core_cell.add_incoming_request_filter(STREAM_CHANNEL, STREAM_DATA_TOPIC, refuse_peers)
             engine.register_aux_message_handler(TOPIC, self._answer)

@@ -1,6 +1,6 @@
 """`fedtier join`: a site's FLARE client, kept alive; jobs come over the wire, data and state stay here.
 
-    python -m fedtier.deploy.flare.join KIT STATE SOLVER        SOLVER: the command that answers letters, as JSON
+    python -m fedtier.deploy.flare.join KIT STATE SOLVER HUNG        SOLVER: the command that answers letters, as JSON
 
 A process that loads neither JAX nor FLARE: it lives as long as the site, beside those that do the work.
 """
@@ -13,28 +13,29 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .names import SOLVER
+from .names import HUNG, SOLVER
 from .supervise import Party, alone, stop_signals, tell
 from .workspace import Kit, read_kit
 
 BEAT = 0.5  # seconds between two looks at the child
+STOPPED = 130  # exit status of a command that a signal stopped
 STEADY = 4  # looks in a row that must agree: a refused certificate connects, too, for a moment
 
 
-def become(kit: Kit, state: Path, solver: Sequence[str], python_path: Sequence[str]) -> None:
+def become(kit: Kit, state: Path, solver: Sequence[str], hung: float, python_path: Sequence[str]) -> None:
     """Turns this process, with all it has loaded for its checks, into the small one that stays."""
     import json
 
     environment = dict(os.environ) | ({"PYTHONPATH": os.pathsep.join(python_path)} if python_path else {})
-    line = [sys.executable, "-m", __name__, str(kit.folder), str(state), json.dumps(list(solver))]
+    line = [sys.executable, "-m", __name__, str(kit.folder), str(state), json.dumps(list(solver)), str(hung)]
     sys.stderr.flush()
     os.execve(sys.executable, line, environment)
 
 
-def join(kit: Kit, state: Path, solver: str) -> None:
+def join(kit: Kit, state: Path, solver: str, hung: str) -> None:
     """Runs until SIGINT or SIGTERM."""
     with alone(state), stop_signals() as stopped:
-        party = Party(kit, state / "flare", {SOLVER: solver}, tell)
+        party = Party(kit, state / "flare", {SOLVER: solver, HUNG: hung}, tell)
         tell(f"site {kit.party}: dialling {kit.server}:{kit.port}")
         connected, looks = False, 0
         try:
@@ -51,4 +52,5 @@ def join(kit: Kit, state: Path, solver: str) -> None:
 
 
 if __name__ == "__main__":
-    join(read_kit(Path(sys.argv[1]), "site"), Path(sys.argv[2]), sys.argv[3])
+    join(read_kit(Path(sys.argv[1]), "site"), Path(sys.argv[2]), *sys.argv[3:])
+    raise SystemExit(STOPPED)

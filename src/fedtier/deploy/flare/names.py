@@ -5,4 +5,5 @@ PROGRESS = "fedtier_progress"  # of an administrator's question to the running j
 LETTER = "letter"  # the one value of a request and of its answer
 PLAY = "FEDTIER_PLAY"  # environment of the server's job: package.module:function, called with an `ask`
 KEYS = "FEDTIER_KEYS"  # environment of the server's job: the file with the server's signing key
+HUNG = "FEDTIER_HUNG"  # environment of a site's job: seconds after which a solver that has not answered is ended
 SOLVER = "FEDTIER_SOLVER"  # environment of a site's job: the command of the process that answers letters, as JSON

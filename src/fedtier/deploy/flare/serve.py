@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import FedtierError
-from .admin import ENDED, Admin, NoAnswer
+from .admin import ENDED, Admin, NoAnswer, hushed
 from .job import write_job
 from .names import PROGRESS
 from .supervise import Party, Say, alone, stop_signals
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 def serve(kit: Kit, run: Run, say: Say) -> bool:
     """Until the run is finished (True), or SIGINT or SIGTERM come (False)."""
     space = run.folder / "flare"
-    with alone(space), stop_signals() as stopped:
+    with alone(space), stop_signals() as stopped, hushed():
         party = Party(kit, space / "server", run.environment, say)
         admin = Admin(kit, space / "admin")
         keeper = _Keeper(run, admin, party, say)

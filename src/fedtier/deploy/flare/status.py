@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import FedtierError
-from .admin import Admin, NoAnswer
+from .admin import Admin, NoAnswer, hushed
 from .names import PROGRESS
 from .workspace import Kit, certificate_ends
 
 
 def status(kit: Kit) -> dict[str, Any]:
     """One object for people and machines; refuses when the server does not answer."""
-    with tempfile.TemporaryDirectory(prefix="fedtier-") as space:
+    with tempfile.TemporaryDirectory(prefix="fedtier-") as space, hushed():
         admin = Admin(kit, Path(space) / "admin")
         try:
             return _ask(kit, admin)

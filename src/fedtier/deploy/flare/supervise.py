@@ -24,6 +24,7 @@ from .workspace import Kit, open_workspace
 MARK = "FEDTIER_WORKSPACE"
 GRACE = 3.0  # seconds between asking to end and ending
 CALM = 60.0  # a process that lived so long did not fail to start
+MOST_LOG = 8_000_000  # bytes of console.log, after which the next start begins another
 SLOWEST = 30.0  # seconds between two attempts, at most
 
 Say = Callable[[str], None]
@@ -42,7 +43,7 @@ class Command(NamedTuple):
 
 def command_of(kit: Kit) -> Command:
     if kit.kind == "server":
-        return Command("nvflare.private.fed.app.server.server_train", "fed_server.json", ())
+        return Command(f"{__package__}.listener", "fed_server.json", ())
     return Command("nvflare.private.fed.app.client.client_train", "fed_client.json", (f"uid={kit.party}",))
 
 
@@ -53,16 +54,18 @@ class Party:
         self.kit, self.folder, self.say = kit, folder.resolve(), say
         self.environment = dict(os.environ) | dict(environment) | {MARK: str(self.folder)}
         self.process: subprocess.Popen[bytes] | None = None
-        self.started, self.tries = 0.0, 0
+        self.started, self.deaths = 0.0, 0  # deaths: launches in a row that did not last
+        self.died: float | None = None  # when the death of the process was seen
 
     def keep(self) -> bool:
         """Starts the process if it is not running, later and later if it keeps dying; whether it was started now."""
         if self.process is not None and self.process.poll() is None:
             return False
-        lived = time.monotonic() - self.started
+        now = time.monotonic()
         if self.process is not None:
-            self.tries = 0 if lived > CALM else self.tries + 1
-            if lived < min(SLOWEST, 2.0**self.tries - 1):
+            if self.died is None:
+                self.died, self.deaths = now, 0 if now - self.started > CALM else self.deaths + 1
+            if now - self.died < min(SLOWEST, 2.0**self.deaths - 1):
                 return False
             self.say(f"FLARE ended with status {self.process.returncode}; starting it again (see {self.log})")
         self._start()
@@ -89,11 +92,15 @@ class Party:
         module, config, words = command_of(self.kit)
         rest = ["secure_train=true", "org=fedtier", "config_folder=config", *words]
         line = [sys.executable, "-u", "-m", module, "-m", str(workspace), "-s", config, "--set", *rest]
-        with open(self.log, "wb") as log:
+        if self.log.exists() and self.log.stat().st_size > MOST_LOG:
+            self.log.replace(self.log.with_name("console.log.1"))
+        with open(self.log, "ab") as log:  # what the last one said on its way out is what one wants to read
+            log.write(f"--- started {datetime.datetime.now():%Y-%m-%d %H:%M:%S}\n".encode())
+            log.flush()
             self.process = subprocess.Popen(
                 line, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self.started = time.monotonic()
+        self.started, self.died = time.monotonic(), None
 
     def end(self) -> None:
         """Ends the process and everything that carries its mark."""
@@ -102,7 +109,7 @@ class Party:
             with suppress(_gone()):
                 process.terminate()
         ends = time.monotonic() + GRACE
-        while time.monotonic() < ends and any(process.is_running() and process.status() != "zombie" for process in ours):
+        while time.monotonic() < ends and any(map(_alive, ours)):
             time.sleep(0.05)
             if self.process is not None:
                 self.process.poll()
@@ -119,6 +126,13 @@ class Party:
             with suppress(_gone()):
                 if process.pid != os.getpid() and process.environ().get(MARK) == str(self.folder):
                     yield process
+
+
+def _alive(process: Any) -> bool:
+    """False also for a process that ends while it is looked at."""
+    with suppress(_gone()):
+        return process.is_running() and process.status() != "zombie"
+    return False
 
 
 def _gone() -> type[Exception]:

@@ -1,0 +1,105 @@
+"""The supervisor by itself: how soon a dead process is started again, and what ends with it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fedtier.deploy.flare import supervise
+from fedtier.deploy.flare.admin import hushed
+from fedtier.deploy.flare.supervise import Party
+from fedtier.deploy.flare.workspace import Kit
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Mortal:
+    """A process that dies when its time has come."""
+
+    returncode = 1
+
+    def __init__(self, clock: Clock, life: float) -> None:
+        self.clock, self.end = clock, clock.now + life
+
+    def poll(self) -> int | None:
+        return self.returncode if self.clock.now >= self.end else None
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float, float, int], list[float]]:
+    """starts(life, beat, count): the seconds between each death and the next start, for processes that live so long."""
+
+    def run(life: float, beat: float, count: int) -> list[float]:
+        clock = Clock()
+        monkeypatch.setattr(supervise, "time", clock)
+        party = Party(Kit(tmp_path, "north", "site", ("north",), "localhost", 1, ""), tmp_path, {}, lambda line: None)
+        waits: list[float] = []
+
+        def start(self: Party) -> None:
+            if self.process is not None:
+                waits.append(clock.now - self.process.end)  # pyright: ignore[reportAttributeAccessIssue]
+            self.process = Mortal(clock, life)  # pyright: ignore[reportAttributeAccessIssue]
+            self.started, self.died = clock.now, None
+
+        monkeypatch.setattr(Party, "_start", start)
+        while len(waits) < count:
+            party.keep()
+            clock.sleep(beat)
+        return waits
+
+    return run
+
+
+@pytest.mark.parametrize("beat", [0.05, 0.5, 1.0])
+def test_the_pause_before_a_restart_doubles_with_each_launch_that_did_not_last_however_often_one_looks(
+    starts: Callable[[float, float, int], list[float]], beat: float
+) -> None:
+    waits = starts(0.3, beat, 7)
+    for wait, expected in zip(waits, (1, 3, 7, 15, 30, 30, 30), strict=True):
+        assert expected <= wait <= expected + 2 * beat + 1e-6
+
+
+def test_a_process_that_lasted_is_started_again_at_once(starts: Callable[[float, float, int], list[float]]) -> None:
+    assert all(wait <= 1.0 for wait in starts(100.0, 0.5, 3))
+
+
+def test_a_process_that_vanishes_while_it_is_looked_at_does_not_stop_the_others_from_being_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    party = Party(Kit(tmp_path, "north", "site", ("north",), "localhost", 1, ""), tmp_path, {}, lambda line: None)
+    line = [sys.executable, "-c", "import signal, time; signal.signal(15, 1); print(1, flush=True); time.sleep(60)"]
+    stubborn = subprocess.Popen(line, env=party.environment, stdout=subprocess.PIPE)
+    assert stubborn.stdout is not None and stubborn.stdout.readline()
+    monkeypatch.setattr(supervise, "GRACE", 0.2)
+
+    def vanished(self: psutil.Process) -> Any:
+        raise psutil.NoSuchProcess(self.pid)
+
+    monkeypatch.setattr(psutil.Process, "status", vanished)
+    clock = time.monotonic()
+    party.end()
+    assert stubborn.wait(10) == -9 and time.monotonic() - clock < 10
+
+
+def test_only_flare_is_hushed_and_only_meanwhile() -> None:
+    root, flare = logging.getLogger(), logging.getLogger("nvflare")
+    before = root.level, flare.level
+    with hushed():
+        assert root.level == before[0] and not flare.getChild("fuel").isEnabledFor(logging.CRITICAL)
+    assert (root.level, flare.level) == before
