@@ -63,6 +63,7 @@ def terms(axes: Any = None) -> list[Row]:
         axes.loglog(LENGTHS, means, "ko", label="step c/sqrt(R), the estimate's noise: mean")
         axes.loglog(LENGTHS, [rate.bound(R) for R in LENGTHS], "k--", label="bound (20)")
         axes.set(xlabel="rounds R", ylabel="|grad F|², drawn like gamma", title="Theorem 1, one source of error at a time")
+        axes.set_ylim(bottom=1e-6)
         axes.legend(fontsize=6)
     return [*rows, falling_row(falling), *constant_rows(rate, means)]
 
@@ -139,7 +140,6 @@ def _over(mean: float, bound: float) -> float:
 
 def _draw(axes: Any, regime: Regime, outcome: Outcome) -> None:
     parts, marks, mean = _parts(regime, outcome), _marks(outcome), _means(outcome)[0]
-    seen = marks[mean[marks - 1] > 0]
-    (line,) = axes.loglog(seen, mean[seen - 1], label=regime.name)
+    (line,) = axes.loglog(marks[1:], mean[marks[1:] - 1], label=regime.name)  # round 0 is the minimum itself
     bounds = [parts.bounds(outcome.gamma[:k]).weighted for k in marks]
     axes.loglog(marks, bounds, "--", color=line.get_color(), label=f"{regime.name}: bound (19)")
