@@ -71,7 +71,7 @@ def test_every_number_of_the_quadratic_s_page_equals_the_closed_form(experiment,
     expected |= {
         "gamma_0": SERVER, "gamma limit": 1 / (4 * L), "L": L, "V": V,
         "gamma limit, paper": ETA / (4 * (ETA * 1 + L0_imp.mean() * sqrt(n))), "gap": L0_imp.mean() * ETA * n / (n + 1),
-        "second moment": n * np.mean(L0_imp**2), "second moment, paper": 32 * sqrt(2 * pi) * n * np.mean(L0_imp**2),
+        "second moment": n * np.mean(L0_imp**2), "second moment, paper": 16 * sqrt(2 * pi) * n * np.mean(L0_imp**2),
     }  # fmt: skip
 
     # Algorithm 2, client by client: e <- max(|1 - a mu|, |1 - a L|)^2 e + a^2 sigma_i^2 from e = radius^2.

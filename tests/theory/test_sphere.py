@@ -79,8 +79,14 @@ def test_no_lipschitz_function_exceeds_the_second_moment_bound(n):
             assert np.mean(squares) <= sphere.second_moment(1.0, n) + error + 1e-9
 
 
-def test_the_paper_s_constant_is_true_and_eighty_times_too_large():
-    assert sphere.paper_second_moment(1.0, 7) / sphere.second_moment(1.0, 7) == pytest.approx(32 * sqrt(2 * pi))
+def test_the_paper_s_constant_comes_from_the_tail_of_a_lipschitz_function_and_is_forty_times_too_large():
+    # n^2/eta^2 times the integral over a of P(|h - E h|^2 >= a) <= 2 sqrt(2 pi) exp(-n a/(8 eta^2)), with L0 = 1 and n = 7.
+    n, eta = 7, 0.3
+    scale = 8 * eta**2 / n
+    a = (np.arange(400_000) + 0.5) / 10_000 * scale  # up to 40 scales
+    tail = np.sum(2 * sqrt(2 * pi) * np.exp(-a / scale)) * scale / 10_000
+    assert sphere.paper_second_moment(1.0, n) == pytest.approx(n**2 / eta**2 * tail, rel=1e-4)
+    assert sphere.paper_second_moment(1.0, n) / sphere.second_moment(1.0, n) == pytest.approx(40.1, abs=0.05)
 
 
 def test_the_estimate_is_unbiased_for_the_smoothed_gradient_and_the_missing_factor_is_not():

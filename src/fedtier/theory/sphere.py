@@ -49,8 +49,11 @@ def second_moment(L0: float, n: int) -> float:
 
 
 def paper_second_moment(L0: float, n: int) -> float:
-    """The paper's bound with c1 = 32 sqrt(2 pi) L0^2 as in its proof: true, and 80.2 times `second_moment`."""
-    return 32 * sqrt(2 * pi) * second_moment(L0, n)
+    """The paper's bound on E|g|^2, 16 sqrt(2 pi) n L0^2: true, and 40.1 times `second_moment`.
+
+    Its c1 = 32 sqrt(2 pi) L0^2 bounds another thing: twice this, for the noise of g and the server's together.
+    """
+    return 16 * sqrt(2 * pi) * second_moment(L0, n)
 
 
 def cohort_variance(mean_square_L0: float, n: int, cohort: float | int, directions: int = 1) -> float:

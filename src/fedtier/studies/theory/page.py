@@ -128,7 +128,7 @@ def _limits(s: Setting, land: Landscape | None) -> list[Line]:
             Line(
                 "second moment, paper",
                 derived(sphere.paper_second_moment(1.0, K.n) * square.value, "(10)", square),
-                "with its c1",
+                "16 sqrt(2 pi) times that",
             ),
             Line(
                 "V",

@@ -12,6 +12,7 @@ from .experiments.estimate import moments, smoothing
 from .experiments.inexact import inexact
 from .experiments.kinks import kinks, movement
 from .experiments.local_error import local_error
+from .experiments.terms import terms
 from .row import Row
 
 EXPERIMENTS: dict[str, Callable[..., list[Row]]] = {
@@ -22,6 +23,7 @@ EXPERIMENTS: dict[str, Callable[..., list[Row]]] = {
     "movement": movement,
     "kinks": kinks,
     "theorem-1": theorem_1,
+    "theorem-1-terms": terms,
     "theorem-2": theorem_2,
 }
 

@@ -17,7 +17,7 @@ def page_object(page: Page) -> dict[str, Any]:
     """What `fedtier theory --json` prints."""
 
     def lines(part: list[Line]) -> dict[str, Any]:
-        return {line.name: {**_finite(line.number._asdict()), "words": line.words} for line in part}
+        return {line.name: {**_finite(line.number._asdict(), "value"), "words": line.words} for line in part}
 
     return {
         "title": page.title,
@@ -51,17 +51,20 @@ def page_parts(page: Page) -> list[Part]:
 
 def rows_parts(rows: list[Row]) -> list[Part]:
     """The table that `fedtier theory --verify` ends with."""
-    table = _table("Statements that could have been refuted", "statement", "eq.", "measured", "bound", "holds", "how")
+    headings = ("statement", "eq.", "measured", "bound", "holds", "how", "would have refuted")
+    table = _table("Statements that could have been refuted", *headings)
     for column in table.columns[2:4]:
         column.justify = "right"
     for row in rows:
-        table.add_row(row.statement, row.equation, show(row.measured), show(row.bound), verdict(row.holds), row.how)
+        numbers = (show(row.measured), show(row.bound), verdict(row.holds))
+        table.add_row(row.statement, row.equation, *numbers, row.how, row.refutes)
     refuted = sum(not row.holds for row in rows)
     return [table, f"{len(rows)} statements, {refuted} refuted"]
 
 
 def rows_object(rows: list[Row]) -> dict[str, Any]:
-    return {"statements": [row._asdict() for row in rows], "refuted": sum(not row.holds for row in rows)}
+    statements = [_finite(row._asdict(), "measured", "bound") for row in rows]
+    return {"statements": statements, "refuted": sum(not row.holds for row in rows)}
 
 
 def verdict(holds: bool | None) -> str:
@@ -90,7 +93,6 @@ def _table(title: str, *headings: str) -> Table:
     return table
 
 
-def _finite(fields: dict[str, Any]) -> dict[str, Any]:
+def _finite(fields: dict[str, Any], *numbers: str) -> dict[str, Any]:
     """JSON has no infinity: null stands for "no such number"."""
-    value = fields["value"]
-    return fields | {"value": value if isfinite(value) else None}
+    return fields | {key: fields[key] if isfinite(fields[key]) else None for key in numbers}

@@ -34,19 +34,32 @@ def arena(
     proximity: float = 1.0,
     curvature: float = 1.0,
     spread: float = 2.0,
+    centres: np.ndarray | None = None,
+    alike: bool = False,
     noise: float = 0.3,
+    server_noise: float | None = None,
     rows: int = 64,
     batch: int = 1,
     server_batch: int = 8,
     seed: int = 0,
 ) -> Arena:
-    """Clients at distances of about `spread` from the server, curvatures half to double `curvature`, weights 0.5 to 1.5."""
+    """Clients at distances of about `spread` from the server, curvatures half to double `curvature`, weights 0.5 to 1.5.
+
+    centres       the means of the rows, of the server first, [clients + 1, n]; random ones by default
+    alike         all clients have the same curvature and weight 1
+    noise         deviation of a client's rows over all coordinates together; `server_noise` that of the server's, if another
+    """
     rng = np.random.default_rng(seed)
-    centres = spread * rng.normal(size=(clients + 1, n)) / np.sqrt(n)
-    data = np.asarray(centres[:, None] + noise * rng.normal(size=(clients + 1, rows, n)) / np.sqrt(n), np.float32)
+    if centres is None:
+        centres = spread * rng.normal(size=(clients + 1, n)) / np.sqrt(n)
+    deviation = np.full(clients + 1, noise)
+    deviation[0] = noise if server_noise is None else server_noise
+    shifts = deviation[:, None, None] * rng.normal(size=(clients + 1, rows, n)) / np.sqrt(n)
+    data = np.asarray(centres[:, None] + shifts, np.float32)
     means, variances = data.mean(axis=1, dtype=np.float64), data.var(axis=1, dtype=np.float64)
-    q = np.asarray(curvature * 2.0 ** np.linspace(-1, 1, clients), np.float32)
-    weight = np.asarray(np.linspace(0.5, 1.5, clients) if clients > 1 else np.ones(1), np.float32)
+    varied = clients > 1 and not alike
+    q = np.asarray(curvature * 2.0 ** (np.linspace(-1, 1, clients) if varied else np.zeros(clients)), np.float32)
+    weight = np.asarray(np.linspace(0.5, 1.5, clients) if varied else np.ones(clients), np.float32)
     spec = QuadraticSpec(
         jnp.asarray(weight), jnp.full(clients, radius), jnp.ones(clients), jnp.asarray(np.repeat(q[:, None], n, axis=1))
     )

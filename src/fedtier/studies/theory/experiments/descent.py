@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -12,68 +11,40 @@ from ....methods import projected_sgd, zo_hfl
 from ....methods import sphere as on_the_sphere
 from ....schedules import inverse
 from ....theory import local, sphere, theorem1
-from ..row import Row
+from ..row import Row, at_most
 from .arena import Arena, arena
-from .paths import path
+from .paths import gradient_squares, path
 
 N, ETA, COHORT, TAU = 10, 0.5, 2, 2.0
 ROUNDS, SEEDS = 2000, 16
-LENGTHS = (125, 250, 500, 1000, 2000)
 TAIL, MANY = 1000, 32  # rounds and seeds of Theorem 2
 GOOD = "power(a = 0.75), H grows"
 
 
 def theorem_1(axes: Any = None) -> list[Row]:
-    """The mean of |grad F|^2 drawn like gamma_r (19), uniform (21), and with a constant step c/sqrt(R) (20), slope -1/2."""
+    """The mean of |grad F|^2 drawn like gamma_r (19) and uniform (21): kinks, cohorts, noise and inexact solves together."""
     place, x, land, gap = _ground()
     client_lr, felt = _local(place, ROUNDS)
     c = land.step_limit()
     gamma = c / np.sqrt(np.arange(ROUNDS) + 1.0)
-    squares = _squares(place, x, f"inverse_sqrt({c})", client_lr, ROUNDS)  # [R], mean over seeds
+    squares = _squares(place, x, (f"inverse_sqrt({c})", client_lr), ROUNDS, seeds=SEEDS).mean(axis=0)  # [R]
     R = np.arange(1, ROUNDS + 1)
     weighted, uniform = np.cumsum(gamma * squares) / np.cumsum(gamma), np.cumsum(squares) / R
-    least = np.minimum.accumulate(squares)
     marks = np.unique(np.geomspace(1, ROUNDS, 25).astype(int))
     bounds = [theorem1.bounds(land, gamma[:k], felt[:k], gap) for k in marks]
-    constant, promised = [], []
-    W = float(np.max(felt * np.sqrt(np.arange(ROUNDS) + 1.0)))  # w_r <= W/sqrt(r+1)
-    rate = theorem1.constant_rate(land, gap, W, c=land.step_limit() * sqrt(LENGTHS[0]))
-    for length in LENGTHS:
-        run = _squares(place, x, f"constant({rate.c / sqrt(length)})", client_lr, length)
-        constant.append(run.mean())
-        promised.append(rate.bound(length))
-    slope = float(np.polyfit(np.log(LENGTHS), np.log(constant), 1)[0])
-    late = marks[marks >= 50]
-    falling = float(np.polyfit(np.log(late), np.log(least[late - 1]), 1)[0])
     if axes is not None:
         axes.loglog(R, weighted, label="mean drawn like gamma")
         axes.loglog(R, uniform, label="running mean")
-        axes.loglog(R, least, label="running minimum")
         axes.loglog(marks, [b.weighted for b in bounds], "--", label="bound (19)")
         axes.loglog(marks, [b.uniform for b in bounds], "--", label="bound (21)")
-        axes.loglog(LENGTHS, constant, "ko", label="step c/sqrt(R): mean")
-        axes.loglog(LENGTHS, promised, "k--", label="bound (20)")
         axes.set(xlabel="rounds R", ylabel="|grad F|²", title=f"Theorem 1, {SEEDS} seeds")
         axes.legend(fontsize=7)
-    over = [float(weighted[k - 1]) / b.weighted for k, b in zip(marks, bounds, strict=True)]
-    above = [float(uniform[k - 1]) / b.uniform for k, b in zip(marks, bounds, strict=True)]
-    fixed = [a / b for a, b in zip(constant, promised, strict=True)]
-    how = f"largest ratio up to R = {ROUNDS}, {SEEDS} seeds"
+    over = max(float(weighted[k - 1]) / b.weighted for k, b in zip(marks, bounds, strict=True))
+    above = max(float(uniform[k - 1]) / b.uniform for k, b in zip(marks, bounds, strict=True))
+    how = f"kinks, noise and inexact solves together; largest ratio up to R = {ROUNDS}, {SEEDS} seeds"
     return [
-        Row("Theorem 1, r* drawn like gamma_r: mean over its bound", "(19)", max(over), 1.0, max(over) <= 1, how),
-        Row("Theorem 1, r* uniform: mean over its bound", "(21)", max(above), 1.0, max(above) <= 1, how),
-        Row(
-            "Theorem 1, step c/sqrt(R): mean over its bound",
-            "(20)",
-            max(fixed),
-            1.0,
-            max(fixed) <= 1,
-            f"R = {LENGTHS[0]} .. {LENGTHS[-1]}",
-        ),
-        Row("slope of the mean in log R, step c/sqrt(R)", "(20)", slope, -0.5, slope <= -0.45, "0.05 allowed for the fit"),
-        Row(
-            "slope of the running minimum in log R", "(19)", falling, -0.5, falling <= -0.45, "step c/sqrt(r+1), from R = 50 on"
-        ),
+        at_most("Theorem 1, r* drawn like gamma_r: mean over its bound", "(19)", over, 1.0, how),
+        at_most("Theorem 1, r* uniform: mean over its bound", "(21)", above, 1.0, how),
     ]
 
 
@@ -91,7 +62,7 @@ def theorem_2(axes: Any = None) -> list[Row]:
     }
     last, early, R = {}, np.zeros(0), np.arange(1, TAIL + 1)
     for name, (lr, steps) in cases.items():
-        squares = _all_squares(place, x, (lr, client_lr), TAIL, seeds=MANY, steps=steps)
+        squares = _squares(place, x, (lr, client_lr), TAIL, seeds=MANY, steps=steps)
         last[name] = squares[:, -TAIL // 10 :].max(axis=1)
         if name == GOOD:
             early = squares[:, TAIL // 20 : TAIL // 10].max(axis=1)
@@ -107,18 +78,18 @@ def theorem_2(axes: Any = None) -> list[Row]:
     how = "best seed's last tenth over the good schedule's worst; must exceed 1"
     return [
         Row(
-            "Theorem 2: the worst of all seeds goes on falling",
-            "(24)",
-            ratio,
-            0.5,
-            ratio <= 0.5,
+            "Theorem 2: the worst of all seeds goes on falling", "(24)", ratio, 0.5, ratio <= 0.5,
             f"last tenth over the second twentieth, {MANY} seeds, power(a = 0.75)",
+            "a seed that stays where it is; not one that stops after these rounds",
         ),
         *(
-            Row(f"broken, {name}", "(24)", float(np.min(tail) / np.max(good)), 1.0, bool(np.min(tail) > np.max(good)), how)
+            Row(
+                f"broken, {name}", "(24)", float(np.min(tail) / np.max(good)), 1.0, bool(np.min(tail) > np.max(good)), how,
+                "that this condition can be dropped, on this problem",
+            )
             for name, tail in last.items()
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _ground() -> tuple[Arena, np.ndarray, theorem1.Landscape, float]:
@@ -138,9 +109,7 @@ def _local(place: Arena, rounds: int) -> tuple[str, np.ndarray]:
     return f"inverse({c}, {offset})", theorem1.felt_error(place.constants, errors)
 
 
-def _all_squares(
-    place: Arena, x: np.ndarray, lr: tuple[str, str], rounds: int, *, seeds: int = SEEDS, steps: Any = None
-) -> np.ndarray:
+def _squares(place: Arena, x: np.ndarray, lr: tuple[str, str], rounds: int, *, seeds: int, steps: Any = None) -> np.ndarray:
     """|grad F(x_r)|^2, [seeds, R], for the step sizes `lr` of server and client."""
     method = zo_hfl(
         place.problem,
@@ -149,14 +118,4 @@ def _all_squares(
         server=descent_of(lr[0], batch=8),
     )
     points = path(method, place.federation, x, rounds=rounds, seeds=seeds, tau=TAU, cohort=COHORT, steps=steps)
-    gradient, form = points - place.form.a, place.form
-    for i, b in enumerate(form.b):
-        d = points - b
-        t = np.linalg.norm(d, axis=-1)
-        grid = np.linspace(0, t.max(), 2000)  # the integral once per distance of a grid, not once per point
-        gradient += (np.interp(t, grid, form.slope(grid, ETA, i)) / np.maximum(t, 1e-300))[..., None] * d / len(form.b)
-    return np.sum(gradient**2, axis=-1)
-
-
-def _squares(place: Arena, x: np.ndarray, server_lr: str, client_lr: str, rounds: int) -> np.ndarray:
-    return _all_squares(place, x, (server_lr, client_lr), rounds).mean(axis=0)
+    return gradient_squares(place, points, ETA)

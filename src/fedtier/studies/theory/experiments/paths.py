@@ -1,4 +1,4 @@
-"""The path x_0 .. x_{R-1} of ZO-HFL, for many seeds, from the compiled engine that users run."""
+"""The path x_0 .. x_{R-1} of ZO-HFL, for many seeds, from the compiled engine that users run; and |grad F|^2 on it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .... import keys
 from ....engines import compiled
 from ....federation import Federation, Plan, make_plan
 from ....methods import Method
+from .arena import Arena
 
 
 def path(
@@ -40,3 +41,14 @@ def path(
 
     key = jnp.stack([keys.root(s) for s in range(seeds)])
     return np.asarray(jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)))(plan, key, state, federation), np.float64)
+
+
+def gradient_squares(place: Arena, points: np.ndarray, eta: float) -> np.ndarray:
+    """|grad F|^2 at points [..., n], exact up to the integrals of `BallForm`."""
+    gradient, form = points - place.form.a, place.form
+    for i, b in enumerate(form.b):
+        d = points - b
+        t = np.linalg.norm(d, axis=-1)
+        grid = np.linspace(0, t.max(), 2000)  # the integral once per distance of a grid, not once per point
+        gradient += (np.interp(t, grid, form.slope(grid, eta, i)) / np.maximum(t, 1e-300))[..., None] * d / len(form.b)
+    return np.sum(gradient**2, axis=-1)
