@@ -19,7 +19,7 @@ from .layout import each
 class Member(Protocol):
     """What is computed for one point and one seed. An engine used in it is made with `devices=()`."""
 
-    def __call__(self, point: PyTree, federation: Federation, *of_seed: PyTree) -> PyTree: ...
+    def __call__(self, point: PyTree, federation: Federation, /, *of_seed: PyTree) -> PyTree: ...
 
 
 def sweep(member: Member, points: PyTree, federation: Federation, *of_seeds: PyTree) -> PyTree:

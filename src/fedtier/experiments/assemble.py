@@ -77,7 +77,7 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         plan = make_plan(
             np.random.default_rng([seed, 1]), clients=clients, rounds=config.run.rounds,
             participation=config.run.participation, tau=tau, stragglers=config.run.stragglers,
-            dropouts=config.run.dropouts, seat=config.method.server_seat,
+            dropouts=config.run.dropouts, seat=bool(config.method.server_seat),
         )  # fmt: skip
         return federation._replace(arrays=()), plan
 

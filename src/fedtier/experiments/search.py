@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from ..engines import compiled, sweep
 from ..errors import FedtierError, choice, require
@@ -70,7 +71,8 @@ def run_search(config: Config, grid: dict[str, list[float]], experiment: Experim
         raise FedtierError("run.rounds", rounds, "a search needs at least one round")
     steps = experiment.steps[rounds][chosen]
 
-    def final(options: dict[str, Any], federation: Federation, x: Any, plan: Plan, key: Any) -> Scores:
+    def final(options: PyTree, federation: Federation, /, *of_seed: PyTree) -> Scores:
+        x, plan, key = of_seed
         traced = with_options(experiment, {name: _shape(config, name, value) for name, value in options.items()})
         engine = compiled(traced.method, capacity=rounds, devices=())
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)

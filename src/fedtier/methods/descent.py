@@ -111,7 +111,7 @@ def by_round(transform: optax.GradientTransformation, step: StepSize) -> optax.G
         direction, memory = inner.update(gradient, memory, x, **more)
         return trees.scale(-size(round), direction), memory
 
-    return optax.GradientTransformationExtraArgs(inner.init, update)
+    return optax.GradientTransformationExtraArgs(inner.init, update)  # pyright: ignore[reportArgumentType]  our names for theirs
 
 
 def _shortened(g: PyTree, limit: ArrayLike) -> PyTree:

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jax import numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int, Key, PyTree, Real
 
 from .. import keys
 from ..federation import View
@@ -56,9 +58,10 @@ class Round(NamedTuple):
         return Opening(self.round, self.clients, self.view, self.key)
 
 
-def turn_of(number: Int[Array, ""], client: Int[Array, ""], steps: Int[Array, ""], key: Key[Array, ""]) -> Turn:
+def turn_of(number: ArrayLike, client: ArrayLike, steps: ArrayLike, key: Key[Array, ""]) -> Turn:
     """The turn of `client` in round `number`; `key` is the run's root."""
-    return Turn(number, client, steps, keys.at(key, number, client + 1))
+    round, client, steps = (jnp.asarray(value) for value in (number, client, steps))
+    return Turn(round, client, steps, keys.at(key, round, client + 1))
 
 
 @runtime_checkable
@@ -66,12 +69,12 @@ class ClientSpec(Protocol):
     """What methods read in one client's row of `federation.spec`; the rest of it belongs to the problem's functions."""
 
     @property
-    def weight(self) -> Float[Array, ""]:
+    def weight(self) -> Real[ArrayLike, ""]:
         """m N_i/N: the client's weight, 1 on average."""
         ...
 
     @property
-    def step_scale(self) -> Float[Array, ""]:
+    def step_scale(self) -> Real[ArrayLike, ""]:
         """The factor on the client's step sizes."""
         ...
 

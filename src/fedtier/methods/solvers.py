@@ -41,18 +41,19 @@ def sgd(
     GPU is stopped and asked after every step of a loop whose length it does not know: for small models, which would wait
     more than they compute, loops have a fixed length there and are written out; steps beyond the last change nothing.
     """
+    steps = jnp.asarray(steps)
     fixed = jax.default_backend() != "cpu" and trees.size(y) <= SMALL  # docs/speed.md
     ahead = STRETCH if fixed else AHEAD
 
-    def stretch(k: ArrayLike, y: PyTree) -> PyTree:
+    def stretch(k: Array, y: PyTree) -> PyTree:
         first = k * ahead
         drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(ahead))
 
-        def step(t: ArrayLike, y: PyTree) -> PyTree:
+        def step(t: Array, y: PyTree) -> PyTree:
             rows = rows_at(view, drawn[t - first])
-            return project(trees.axpy(-scale * lr(t), gradient(y, rows), y))
+            return project(trees.axpy(-jnp.asarray(scale) * lr(t), gradient(y, rows), y))
 
-        def masked(j: ArrayLike, y: PyTree) -> PyTree:
+        def masked(j: Array, y: PyTree) -> PyTree:
             return trees.where(first + j < steps, step(first + j, y), y)
 
         if fixed:
@@ -103,7 +104,7 @@ class ProjectedSgd(NamedTuple):
                 return problem.Y.project(y, x, spec)
 
             if problem.solve is not None:
-                return project(problem.solve(x, project(start), view, spec, steps, key))
+                return project(problem.solve(x, project(start), view, spec, jnp.asarray(steps), key))
             return self.descend(lambda y, rows: gradient(x, y, rows, spec), project(start), view, spec, steps, key, project)
 
         return solve

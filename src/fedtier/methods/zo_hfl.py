@@ -185,7 +185,7 @@ class _ZoHfl:
         after = self._remember(client, x, y, turn)
         solved = turn.steps > 0
         if not self.estimator.private:
-            up = Models(*(trees.take(ys, j) for j in range(2)), solved) if self.models else _kept(solved, f2)
+            up = Models(trees.take(ys, 0), trees.take(ys, 1), solved) if self.models else _kept(solved, f2)
             return after, up
         site = Site(self.problem, x, y, view, spec, keys.at(turn.key, Tag.HESSIAN))
         g = self.estimator.estimate(self._slopes(f2), v, own.key, site)

@@ -55,7 +55,7 @@ def arena(
     deviation = np.full(clients + 1, noise)
     deviation[0] = noise if server_noise is None else server_noise
     shifts = deviation[:, None, None] * rng.normal(size=(clients + 1, rows, n)) / np.sqrt(n)
-    data = np.asarray(centres[:, None] + shifts, np.float32)
+    data = np.asarray(np.asarray(centres)[:, None] + shifts, np.float32)
     means, variances = data.mean(axis=1, dtype=np.float64), data.var(axis=1, dtype=np.float64)
     varied = clients > 1 and not alike
     q = np.asarray(curvature * 2.0 ** (np.linspace(-1, 1, clients) if varied else np.zeros(clients)), np.float32)

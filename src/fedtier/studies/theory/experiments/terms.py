@@ -77,7 +77,7 @@ def term_rows(term: Term, regime: Regime, outcome: Outcome) -> list[Row]:
     parts, means = _parts(regime, outcome), _means(outcome)
     marks, last = _marks(outcome), len(outcome.squares)
     ratios = [
-        max(_over(mean[k - 1], bound) for k in marks for bound in [parts.bounds(outcome.gamma[:k])[j]])
+        max(_over(float(mean[k - 1]), bound) for k in marks for bound in [parts.bounds(outcome.gamma[:k])[j]])
         for j, mean in enumerate(means)
     ]
     without, how = term.left_out(parts).bounds(outcome.gamma), f"largest ratio up to R = {last}, {SEEDS} seeds"
