@@ -80,8 +80,8 @@ def test_what_is_recommended_equals_a_plain_numpy_implementation():
             cohort="latest",
         )
         keys_of_a_configuration = {
-            "estimator": "auto", "cohort": "latest", "server_step": "adam", "server_lr": 0.003, "server_steps": 5,
-            "server_batch": 16, "averaging": 3, "fine_tune": 0.1, "batch": 8,
+            "estimator": "auto", "cohort": "latest", "server_step": "adam", "server_lr": "inverse_sqrt(0.003)",
+            "server_steps": 5, "server_batch": 16, "averaging": 3, "fine_tune": "inverse(0.1)", "batch": 8,
         }  # fmt: skip
         for method in (by_parts, make("zo_hfl", problem, keys_of_a_configuration)):
             state = play(method, federation, plan, x, 8)
@@ -279,7 +279,7 @@ def test_local_only_trains_each_client_from_where_it_stopped():
 def test_impossible_keys_are_refused_by_name(options, name):
     with pytest.raises(FedtierError) as caught:
         make("zo_hfl", supervised(cross_entropy(softmax(4, 2))), options)
-    assert caught.value.name == f"method.{name}"
+    assert caught.value.name == name
 
 
 def test_a_smoothing_that_float32_cannot_resolve_is_warned_about():
