@@ -11,7 +11,7 @@ from fedtier.engines.battery import check_method, check_problem, method_claims
 from fedtier.errors import FedtierError
 from fedtier.federation import Plan, with_seat
 from fedtier.methods import METHODS, fedavg, scaffold, zo_hfl
-from fedtier.methods.method import Method
+from fedtier.methods.fedavg import Up
 from fedtier.problem import Rows, ball, cross_entropy, softmax, supervised
 
 from ..methods.federations import bumpy_plan, digits
@@ -97,27 +97,75 @@ def test_every_method_in_the_registry_passes_the_battery(name):
     check_method(METHODS[name].factory)
 
 
-def test_the_battery_catches_what_it_is_there_for():
-    def order_matters(server, owns, ups, specs, round):
-        first = jax.tree.map(lambda a: a[0], ups.delta)
-        return server._replace(x=jax.tree.map(jnp.add, server.x, first)), ()
+def with_aggregate(aggregate):
+    return lambda problem: fedavg(problem)._replace(aggregate=aggregate)
 
-    def forgets_arrived(server, owns, ups, specs, round):
-        mean = jax.tree.map(lambda a: jnp.mean(a, axis=0), ups.delta)
-        return server._replace(x=jax.tree.map(jnp.add, server.x, mean)), ()
 
-    def grows(server, owns, ups, specs, round):
-        return server._replace(x=jax.tree.map(lambda a: a.astype(jnp.float16), server.x)), ()
+def moved(server, delta):
+    return server._replace(x=jax.tree.map(jnp.add, server.x, delta)), ()
 
-    def broken(aggregate) -> set[str]:
-        def factory(problem) -> Method:
-            return fedavg(problem)._replace(aggregate=aggregate)
 
-        return {claim.claim for claim in method_claims(factory) if not claim.holds}
+def takes_the_first(server, owns, ups, specs, round):
+    return moved(server, jax.tree.map(lambda a: a[0], ups.delta))
 
-    assert "the order of the cohort does not matter" in broken(order_matters)
-    assert "a lost reply is ignored, whatever it holds" in broken(forgets_arrived)
-    assert "states keep their shapes and types" in broken(grows)
+
+def forgets_arrived(server, owns, ups, specs, round):
+    return moved(server, jax.tree.map(lambda a: jnp.mean(a, axis=0), ups.delta))
+
+
+def multiplies_by_arrived(server, owns, ups, specs, round):
+    return moved(server, jax.tree.map(lambda a: jnp.tensordot(round.arrived * 1.0, a, axes=1) / 3.0, ups.delta))
+
+
+def changes_the_type(server, owns, ups, specs, round):
+    return server._replace(x=jax.tree.map(lambda a: a.astype(jnp.float16), server.x)), ()
+
+
+def sends_two_arrays_of_one_name(problem):
+    method = fedavg(problem)
+
+    def local(*args):
+        client, up = method.local(*args)
+        return client, {"delta.weight": up.delta.weight, "delta": up.delta}
+
+    def aggregate(server, owns, ups, specs, round):
+        return method.aggregate(server, owns, Up(ups["delta"]), specs, round)
+
+    return method._replace(local=local, aggregate=aggregate)
+
+
+def projects_even_without_a_step(problem):
+    """Silent at H = 0 only where no constraint is active."""
+    method = fedavg(problem)
+
+    def local(client, shared, own, view, spec, turn):
+        client, up = method.local(client, shared, own, view, spec, turn)
+        y = problem.Y.project(jax.tree.map(jnp.add, shared.x, up.delta), shared.x, spec)
+        return client, Up(jax.tree.map(jnp.subtract, y, shared.x))
+
+    return method._replace(local=local)
+
+
+@pytest.mark.parametrize(
+    ("factory", "claim"),
+    [
+        (with_aggregate(takes_the_first), "the order of the cohort does not matter"),
+        (with_aggregate(forgets_arrived), "a lost reply is ignored, whatever it holds"),
+        (with_aggregate(multiplies_by_arrived), "a lost reply is ignored, whatever it holds"),
+        (with_aggregate(changes_the_type), "states keep their shapes and types"),
+        (sends_two_arrays_of_one_name, "messages survive the codec"),
+        (projects_even_without_a_step, "H = 0 for all is as if nobody had replied"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_battery_catches_what_it_is_there_for(factory, claim):
+    (found,) = method_claims(factory, only=[claim])
+    assert not found.holds and found.why
+
+
+def test_a_claim_that_the_battery_does_not_make_is_refused():
+    with pytest.raises(FedtierError, match="did you mean 'messages survive the codec'"):
+        method_claims(fedavg, only=["messages survive codecs"])
 
 
 def test_the_battery_accepts_a_good_problem_and_names_what_a_bad_one_breaks():

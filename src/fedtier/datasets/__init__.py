@@ -19,7 +19,7 @@ from . import heart, images, own, synthetic
 from .dataset import Dataset
 from .synthetic import curvatures
 
-__all__ = ["NAMES", "OPTIONS", "Dataset", "curvatures", "load"]
+__all__ = ["NAMES", "NEEDS", "OPTIONS", "UNLABELLED", "Dataset", "curvatures", "load"]
 
 # Each set's loader, and the options of `load` that it understands.
 _LOADERS: dict[str, tuple[Callable[..., Dataset], tuple[str, ...]]] = {
@@ -33,6 +33,8 @@ _LOADERS: dict[str, tuple[Callable[..., Dataset], tuple[str, ...]]] = {
     "file": (own.from_file, ("file", "folder", "label", "owner", "image_size")),
 }
 NAMES = tuple(_LOADERS)
+NEEDS = {"file": {"file": "must name your file"}}  # options without which a set cannot be loaded, and what to say then
+UNLABELLED = ("quadratic",)  # sets whose rows have no labels, hence nothing that sites could share
 OPTIONS = {name: known for name, (_, known) in _LOADERS.items()}  # what `load` takes besides the name
 
 

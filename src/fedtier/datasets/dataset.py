@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ class Dataset(NamedTuple):
     scale: Any = np.float32(1)
     test_rows: int = 0  # how many rows at the end are the publisher's test set
     columns: tuple[str, ...] = ()  # names of the features, for tables
+    task: Literal["classification", "two_level"] = (
+        "classification"  # two_level: rows of the quadratic with a closed form, no labels
+    )
 
     @property
     def rows(self) -> int:

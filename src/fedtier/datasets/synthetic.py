@@ -35,7 +35,8 @@ def quadratic(*, clients: int = 10, rows: int = 20, features: int = 16, spread: 
     """
     _, inputs = _blocks(clients, rows, features, spread, seed)
     labels = np.zeros(clients * rows, np.int32)
-    return Dataset("quadratic", inputs.reshape(-1, features), labels, ("0",), owner=_owners(clients, rows))
+    owner = _owners(clients, rows)
+    return Dataset("quadratic", inputs.reshape(-1, features), labels, ("0",), owner=owner, task="two_level")
 
 
 def curvatures(clients: int, features: int, ratio: float = 4.0, seed: int = 0) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from .. import datasets as data_sets
 from ..errors import require
 from ..experiments.assemble import federate, load_data
 from ..experiments.config import Config
@@ -21,7 +22,8 @@ from ..storage.files import told
 def export_rows(config: Config, folder: Path) -> list[Path]:
     """Writes run.toml, server.npz, test.npz, and site-K.npz with site-K.toml; the files written. Refuses a folder in use."""
     require(not (folder / "run.toml").exists(), "--export", str(folder), "already holds a federation", "choose another folder")
-    require(config.data.name != "quadratic", "data.name", "quadratic", "has no labelled rows to share out among sites")
+    labelled = config.data.name not in data_sets.UNLABELLED
+    require(labelled, "data.name", config.data.name, "has no labelled rows to share out among sites")
     dataset = load_data(config)
     federation = federate(config, dataset, config.run.seed)
     index, names = np.asarray(federation.index), np.asarray(dataset.label_names)

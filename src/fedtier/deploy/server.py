@@ -25,7 +25,7 @@ from ..errors import require
 from ..experiments.assemble import Experiment
 from ..experiments.metrics import Scores, evaluated_clients, global_scores
 from ..experiments.progress import Progress
-from ..experiments.record import Spent, finish, row, solves
+from ..experiments.record import Spent, finish, row
 from ..experiments.run import Result
 from ..experiments.run_folder import RunFolder
 from ..experiments.stopping import Stopped
@@ -147,7 +147,7 @@ class _Server:
         return ledger
 
     def _write(self, scores: Scores, ledger: Ledger, number: int) -> None:
-        steps = int(ledger.local_steps) * solves(self.experiment)
+        steps = int(ledger.local_steps) * self.experiment.method.solves
         spent = Spent(int(ledger.bytes_down), int(ledger.bytes_up), steps)
         seconds = {"compile": 0.0, "run": self.seconds()}
         line = row(scores, 0, number, self.run.config.run.seed, spent, seconds)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pydantic
 from pydantic import Field
 
+from .. import datasets as data_sets
 from ..errors import NOTHING, FedtierError, nearest, require
 from ..experiments import config as configuration
 from ..experiments.config import Config, Table
@@ -62,7 +63,8 @@ def _fits(config: Config, wire: WireTable) -> None:
     clients = config.data.clients
     require(clients == len(wire.sites), "data.clients", clients, f"there are {len(wire.sites)} names in wire.sites")
     require(config.run.seeds == 1, "run.seeds", config.run.seeds, "must be 1 between sites", "one run, one seed")
-    require(config.data.name != "quadratic", "data.name", "quadratic", "has no labelled rows to share out among sites")
+    labelled = config.data.name not in data_sets.UNLABELLED
+    require(labelled, "data.name", config.data.name, "has no labelled rows to share out among sites")
     rule = "the wire has no seat for the server's rows"
     require(not config.method.server_seat, "method.server_seat", True, rule, "use zo_hfl, which takes them in as f1")
 

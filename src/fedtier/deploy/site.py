@@ -29,6 +29,7 @@ from ..experiments.assemble import Algorithm, algorithm
 from ..experiments.config import Config, Share, Table
 from ..experiments.metrics import client_scores
 from ..federation import View, count_of
+from ..methods import registry
 from ..methods.method import Turn
 from ..problem import Rows, Spec
 from ..protocol import (
@@ -203,8 +204,9 @@ def _adopted(table: SiteTable, folder: Path, config: Config, dataset: Dataset, t
     if table.solver is None:
         return lambda problem: problem
     name = config.method.name
-    hint = f"leave out the solver, or run {', '.join(foreign.METHODS)}"
-    require(name in foreign.METHODS, "site.solver", table.solver, f"cannot take the place of {name}'s own local steps", hint)
+    if not registry.sketch(name, config.method.options).foreign:
+        hint = f"leave out the solver, or run {', '.join(registry.names_with('foreign'))}"
+        raise FedtierError("site.solver", table.solver, f"cannot take the place of {name}'s own local steps", hint)
     make = foreign.find(table.solver, folder)
     settings = config.method.model_dump() | {"classes": dataset.classes, "model": config.model.name}
     solver = make(dataset.model_inputs(slice(0, train)), dataset.labels[:train], settings)

@@ -130,7 +130,7 @@ def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel,
 def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree]:
     method = config.method
     limits = {"penalty": method.penalty, "proximity": method.proximity, "Y": None if method.radius is None else ball()}
-    if dataset.name == "quadratic":
+    if dataset.task == "two_level":
         return None, two_level_quadratic(**limits), np.asarray(dataset.model_inputs())
     features = int(np.prod(dataset.shape))
     makers: dict[str, Callable[[], Model]] = {
@@ -193,7 +193,7 @@ def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:
         fits = np.ndim(radius) == 0 or np.shape(radius) == (clients,)
         require(fits, "method.radius", radius, f"must be one number or one for each of the {clients} clients")
         spec = spec._replace(radius=jnp.broadcast_to(jnp.asarray(radius, jnp.float32), (clients,)))
-    if dataset.name == "quadratic":
+    if dataset.task == "two_level":
         return QuadraticSpec(*spec, curvature=jnp.asarray(data_sets.curvatures(clients, dataset.shape[0])))
     return spec
 

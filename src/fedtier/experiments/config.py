@@ -3,7 +3,7 @@
     [data]  what rows there are and who has them        [method]  how it is solved, and the problem's penalty and limits
     [model] what is trained                             [run]     how long, with whom, from which seed
 
-The options of a method are those of its factory (`fedtier methods`); they stand in [method] beside the keys below.
+The options of a method are its flat keys (`fedtier methods`); they stand in [method] beside the keys below.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pydantic
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..errors import NOTHING, FedtierError, nearest, require
+from .. import datasets as data_sets
+from ..errors import NOTHING, FedtierError, called, nearest, require
 from ..methods import Method, registry
-from ..problem import Bilevel
 
 Share = float
 
@@ -139,7 +139,8 @@ def validate(tables: dict[str, Any]) -> Config:
         require(isinstance(content, dict), table, content, "must be a table", f"write [{table}] and its keys below it")
     tables = {table: _lists(dict(content)) for table, content in tables.items()}
     name = tables.get("method", {}).get("name", "zo_hfl")
-    known_options = registry.options(name) if isinstance(name, str) else {}
+    with called({"name": "method.name"}):
+        known_options = registry.options(name) if isinstance(name, str) else {}
     for table, content in tables.items():
         known = set(TABLES[table].model_fields) | (set(known_options) if table == "method" else set())
         for key, value in content.items():
@@ -160,7 +161,8 @@ def validate(tables: dict[str, Any]) -> Config:
 def _made(config: Config, given: dict[str, Any]) -> Method:
     """The method without its problem; a refusal of a key that the preset has set says where it comes from."""
     try:
-        return registry.make(config.method.name, _NO_PROBLEM, config.method.options)
+        with called({key: f"method.{key}" for key in registry.options(config.method.name)}):
+            return registry.sketch(config.method.name, config.method.options)
     except FedtierError as error:
         if error.name.removeprefix("method.") in given:
             raise
@@ -187,7 +189,7 @@ def _seated(config: Config, method: Method) -> Config:
 
 def solves(config: Config) -> int:
     """Local solves of a client in a round; 0 where clients do nothing."""
-    return registry.make(config.method.name, _NO_PROBLEM, config.method.options).solves
+    return registry.sketch(config.method.name, config.method.options).solves
 
 
 def _check_together(config: Config) -> None:
@@ -197,8 +199,8 @@ def _check_together(config: Config) -> None:
             require(one is None or 0 <= one < float("inf"), name, value, "must be finite and at least 0")
         if isinstance(value, list) and data.partition != "natural":  # whose number of clients only the data tell
             require(len(value) == data.clients, name, value, f"must have one number for each of the {data.clients} clients")
-    if data.name == "file":
-        require(data.file is not None, "data.file", None, "must name your file", 'data.file = "rows.csv"')
+    for key, rule in data_sets.NEEDS.get(data.name, {}).items():
+        require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -239,6 +241,3 @@ def _refusal(error: pydantic.ValidationError) -> FedtierError:
     default = TABLES[table].model_fields[key].default
     rule = first["msg"][0].lower() + first["msg"][1:].replace("Input", "it")
     return FedtierError(f"{table}.{key}", first["input"], rule.replace("input should", "must"), f"the default is {default!r}")
-
-
-_NO_PROBLEM = Bilevel(f1=lambda x, rows: 0.0, f2=lambda x, y, spec: 0.0, h=lambda x, y, rows, spec: 0.0)  # pyright: ignore[reportArgumentType]

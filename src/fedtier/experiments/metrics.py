@@ -67,8 +67,8 @@ def client_scores(
     y = algorithm.method.personal_model(state, x, view, spec, turn)
     if x is None:
         return (jnp.nan, accuracy(algorithm, y, held), jnp.nan), y
-    solves_lower_level = algorithm.method.name == "zo_hfl" and not algorithm.config.method.options.get("fine_tune")
-    fresh = y if solves_lower_level else algorithm.solve(x, x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
+    key = keys.at(turn.key, Tag.PERSONAL)
+    fresh = y if algorithm.method.lower_level else algorithm.solve(x, x, view, spec, turn.steps, key)
     return (algorithm.problem.f2(x, fresh, spec), accuracy(algorithm, y, held), accuracy(algorithm, x, held)), y
 
 

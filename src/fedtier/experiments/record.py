@@ -49,17 +49,9 @@ def row_of(
     spent = Spent(
         int(clients.sum()) * size.down,
         int((clients & plan.arrived).sum()) * size.up,
-        int(plan.steps[clients].sum()) * solves(experiment),
+        int(plan.steps[clients].sum()) * experiment.method.solves,
     )
     return row(scores, s, number, experiment.config.run.seed + s, spent, seconds)
-
-
-def solves(experiment: Experiment) -> int:
-    """Local solves per client and round: two per direction for zo_hfl, one for the others, none for the server alone."""
-    name = experiment.method.name
-    if name == "zo_hfl":
-        return 2 * experiment.config.method.options.get("directions", 1)
-    return 0 if name == "server_only" else 1
 
 
 def finish(experiment: Experiment, store: RunFolder, state: State, scores: Scores) -> None:

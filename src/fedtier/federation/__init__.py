@@ -1,11 +1,11 @@
 """Who takes part: data in windows, partitions, and the plan of cohorts and local steps."""
 
 from . import partition
-from .plan import Plan, growing_steps, make_plan
+from .plan import Plan, cohort_size, growing_steps, make_plan
 from .shards import Federation, View, Window, build, draw, mean_over_rows, rows_at, sample, with_seat
 from .shares import count_of
 
 __all__ = [
-    "Federation", "Plan", "View", "Window", "build", "count_of", "draw", "growing_steps", "make_plan", "mean_over_rows",
-    "partition", "rows_at", "sample", "with_seat",
+    "Federation", "Plan", "View", "Window", "build", "cohort_size", "count_of", "draw", "growing_steps", "make_plan",
+    "mean_over_rows", "partition", "rows_at", "sample", "with_seat",
 ]  # fmt: skip

@@ -41,6 +41,11 @@ def growing_steps(tau: float | np.ndarray, rounds: int) -> Int[np.ndarray, "R *m
     return table.astype(np.int32)
 
 
+def cohort_size(participation: float, clients: int) -> int:
+    """How many of the clients are asked in a round: halves are rounded up, and at least one is asked."""
+    return max(1, count_of(participation, clients))
+
+
 def make_plan(
     rng: np.random.Generator,
     *,
@@ -53,8 +58,7 @@ def make_plan(
     dropouts: float = 0.0,
     seat: bool = False,
 ) -> Plan:
-    """Draws cohorts of participation x clients clients, uniformly without replacement; halves are rounded up (half of 5
-    clients is 3), and at least one client is asked.
+    """Draws cohorts of `cohort_size` clients, uniformly without replacement.
 
     `tau` is one number or one per client; `steps`, a table [R] or [R, m], replaces it. `stragglers` is the chance
     that a chosen client makes no step, `dropouts` that its reply is lost. `seat` adds client number m, the server's
@@ -73,7 +77,7 @@ def make_plan(
     require(fits, "run.steps", table.shape, f"must be whole numbers >= 0 of shape [{rounds}] or [{rounds}, {clients}]")
     table = np.broadcast_to(table if table.ndim == 2 else table[:, None], (rounds, clients))
 
-    cohort = max(1, count_of(participation, clients))
+    cohort = cohort_size(participation, clients)
     ids = np.stack([np.sort(rng.choice(clients, cohort, replace=False)) for _ in range(rounds)] or [np.zeros(cohort, int)])
     ids = ids[:rounds].astype(np.int32)
     chosen = np.take_along_axis(table, ids, axis=1).astype(np.int32)

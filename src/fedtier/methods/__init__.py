@@ -2,7 +2,7 @@
 
     zo_hfl(problem, estimator=guided(smoothing=0.1), local=projected_sgd(0.1), server=descent(optax.adam(3e-3), steps=20))
 
-In Python a plain number is a constant step size; the flat keys of configurations (`flat`) have the paper's shapes instead.
+A number is a constant step size; a schedule has a name. `flat` builds the parts from the keys of a configuration.
 """
 
 from .descent import ServerDescent, by_round, descent

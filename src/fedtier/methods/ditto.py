@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import jax
 from jax.typing import ArrayLike
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
 from ..errors import not_negative
@@ -32,7 +32,9 @@ class Client(NamedTuple):
     v: PyTree  # v_i [n]
 
 
-def ditto(problem: Bilevel, *, proximity: float = 0.1, local: ProjectedSgd = LOCAL, weighting: str = "data") -> Method:
+def ditto(
+    problem: Bilevel, *, proximity: float | Float[Array, ""] = 0.1, local: ProjectedSgd = LOCAL, weighting: str = "data"
+) -> Method:
     """Ditto on problem.f1 with mu = `proximity`; the rest is FedAvg's."""
     not_negative("proximity", proximity)
     base = fedavg(problem, local=local, weighting=weighting)

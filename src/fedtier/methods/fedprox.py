@@ -10,7 +10,7 @@ At mu = 0 it is FedAvg. The pull limits drift but does not remove it; a large mu
 
 from __future__ import annotations
 
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree
 
 from .. import trees
 from ..errors import not_negative
@@ -24,7 +24,7 @@ from .solvers import ProjectedSgd
 def fedprox(
     problem: Bilevel,
     *,
-    proximity: float = 0.1,
+    proximity: float | Float[Array, ""] = 0.1,
     local: ProjectedSgd = LOCAL,
     weighting: str = "data",
     personal: PersonalRule = PERSONAL,

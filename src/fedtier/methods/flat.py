@@ -8,14 +8,14 @@ step size is a constant step; a schedule has a name: "inverse_sqrt(0.01)" is 0.0
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import optax
+from jaxtyping import Array, Float
 
-from ..errors import FedtierError, choice, require
+from ..errors import called, choice, require
 from ..schedules import StepSize, as_schedule, constant
 from . import estimators, personal, solvers
 from .descent import ServerDescent, by_round, descent
@@ -24,6 +24,7 @@ from .personal import PersonalRule
 from .solvers import ProjectedSgd
 
 Parts = dict[str, Any]  # keyword arguments of a factory
+Real = float | Float[Array, ""]  # a number, traced in a search
 
 ESTIMATORS: dict[str, Callable[..., Estimator]] = {name: getattr(estimators, name) for name in estimators.__all__}
 TRANSFORMS = {"sgd": optax.identity, "momentum": lambda: optax.trace(0.9), "adam": optax.scale_by_adam}
@@ -108,7 +109,7 @@ def fedavg(
 
 def fedprox(
     *,
-    proximity: float = 0.1,
+    proximity: Real = 0.1,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
     weighting: str = "data",
@@ -118,12 +119,12 @@ def fedprox(
 
 
 def scaffold(
-    *, client_lr: StepSize = "inverse(0.1)", batch: int = 32, server_rate: float = 1.0, fine_tune: StepSize = 0.0
+    *, client_lr: StepSize = "inverse(0.1)", batch: int = 32, server_rate: Real = 1.0, fine_tune: StepSize = 0.0
 ) -> Parts:
     return {"server_rate": server_rate} | _trained(client_lr, batch, fine_tune)
 
 
-def ditto(*, proximity: float = 0.1, client_lr: StepSize = "inverse(0.1)", batch: int = 32, weighting: str = "data") -> Parts:
+def ditto(*, proximity: Real = 0.1, client_lr: StepSize = "inverse(0.1)", batch: int = 32, weighting: str = "data") -> Parts:
     return {"proximity": proximity, "weighting": weighting, "local": local(client_lr, batch)}
 
 
@@ -175,14 +176,5 @@ def _estimator(name: str, given: dict[str, Any]) -> Estimator:
 def _server(lr: StepSize, batch: int, steps: int, step: str, averaging: int, trust: float) -> ServerDescent:
     choice("server_step", step, TRANSFORMS)
     optimiser = by_round(TRANSFORMS[step](), as_schedule("server_lr", lr, constant))
-    with _named(batch="server_batch", steps="server_steps"):
+    with called({"batch": "server_batch", "steps": "server_steps"}):
         return descent(optimiser, steps=steps, batch=batch, averaging=averaging, trust=trust)
-
-
-@contextlib.contextmanager
-def _named(**keys: str) -> Iterator[None]:
-    """A refusal of a part is told under the name of its flat key."""
-    try:
-        yield
-    except FedtierError as error:
-        raise FedtierError(keys.get(error.name, error.name), error.value, error.rule, error.hint) from None

@@ -8,6 +8,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 from jax.core import Tracer
 
 from ..errors import FedtierError, choice, nearest
@@ -67,7 +68,7 @@ METHODS: dict[str, Entry] = {
 
 def entry(name: str) -> Entry:
     if name not in METHODS:
-        raise FedtierError("method.name", name, "is no method", nearest(name, METHODS))
+        raise FedtierError("name", name, "is no method", nearest(name, METHODS))
     return METHODS[name]
 
 
@@ -89,19 +90,27 @@ def make(name: str, problem: Bilevel, given: dict[str, Any]) -> Method:
     hints = typing.get_type_hints(row.flat)
     for key, value in given.items():
         if key not in known:
-            raise FedtierError(f"method.{key}", value, f"is no option of {name}", nearest(key, known))
-        _check_type(f"method.{key}", value, hints[key])
-    try:
-        return row.factory(problem, **row.flat(**given))
-    except FedtierError as error:
-        inside = error.name if error.name.startswith("method.") else f"method.{error.name}"
-        raise FedtierError(inside, error.value, error.rule, error.hint) from None
+            raise FedtierError(key, value, f"is no option of {name}", nearest(key, known))
+        _check_type(key, value, hints[key])
+    return row.factory(problem, **row.flat(**given))
+
+
+def sketch(name: str, given: dict[str, Any]) -> Method:
+    """The method on a problem of zeros: refuses what `make` would refuse, and can be asked about its facts."""
+    nothing = Bilevel(lambda x, rows: jnp.zeros(()), lambda x, y, spec: jnp.zeros(()), lambda x, y, rows, spec: jnp.zeros(()))
+    return make(name, nothing, given)
+
+
+def names_with(fact: str) -> list[str]:
+    """The names of the methods that have this fact, a field of `Method`, with their default keys."""
+    return [name for name in METHODS if getattr(sketch(name, {}), fact)]
 
 
 def _check_type(name: str, value: Any, hint: Any) -> None:
     members = typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
     plain = tuple(member for member in members if member in WORDS)
-    if isinstance(value, Tracer) or (callable(value) and len(plain) < len(members)):  # of a search; a schedule
+    schedule = callable(value) and any(typing.get_origin(member) is Callable for member in members)
+    if schedule or isinstance(value, Tracer):  # traced in a search
         return
     accepts = isinstance(value, plain) or (float in plain and isinstance(value, int))
     if not accepts or (isinstance(value, bool) and bool not in plain):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree
 
 from .. import keys, trees
 from ..errors import positive
@@ -47,7 +47,11 @@ class Up(NamedTuple):
 
 
 def scaffold(
-    problem: Bilevel, *, local: ProjectedSgd = LOCAL, server_rate: float = 1.0, personal: PersonalRule = PERSONAL
+    problem: Bilevel,
+    *,
+    local: ProjectedSgd = LOCAL,
+    server_rate: float | Float[Array, ""] = 1.0,
+    personal: PersonalRule = PERSONAL,
 ) -> Method:
     """SCAFFOLD on problem.f1, every client counted alike as published; `server_rate` is the published eta_g, the rest is as
     in FedAvg."""

@@ -29,8 +29,6 @@ from ..problem import Bilevel
 from ..storage import named_arrays
 from .letters import NotFinite
 
-METHODS = ("zo_hfl", "fedavg", "fedprox")  # whose client part is a solve and nothing else
-
 
 @runtime_checkable
 class Solver(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..experiments.config import Config
 from ..methods import registry
+from ..methods.references import FEDAVG
 
 FEDTIER = """@software{fedtier,
   title = {fedtier: federated learning on two levels},
@@ -69,5 +70,5 @@ def bibliography(config: Config) -> str:
     reference = registry.entry(config.method.name).reference
     parts = [FEDTIER, JAX, reference, DATA.get(config.data.name, ""), PARTITIONS.get(config.data.partition, "")]
     if config.data.partition == "classes":
-        parts.append(registry.METHODS["fedavg"].reference)  # the split by shards comes from the same paper
+        parts.append(FEDAVG)  # the split by shards comes from the same paper
     return "\n\n".join(dict.fromkeys(part for part in parts if part))

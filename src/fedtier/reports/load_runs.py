@@ -21,11 +21,9 @@ from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome
 from ..experiments.run_folder import LABELS_FILE, SET_ASIDE, RunFolder
+from ..methods import registry
 
-TITLES = {
-    "zo_hfl": "ZO-HFL", "fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD",
-    "server_only": "server only", "local_only": "local only", "ditto": "Ditto",
-}  # fmt: skip
+TITLES = {name: entry.title for name, entry in registry.METHODS.items()}
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
 NO_MATTER = {*(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients")), ("data", "folder")}
 

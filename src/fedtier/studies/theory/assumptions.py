@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...experiments.assemble import Experiment
+from ...federation import cohort_size
+from ...methods import registry
 from ...problem.sets import ConstraintSet
 from ...theory.numbers import Number
 from .read import Setting
@@ -27,7 +29,7 @@ def assumptions(experiment: Experiment, s: Setting) -> list[Assumption]:
         _set(experiment.problem.Y),
         _algorithm(experiment, s),
         _stragglers(experiment.config.run.stragglers),
-        _dropouts(experiment.config.run.dropouts, max(1, round(experiment.config.run.participation * experiment.clients))),
+        _dropouts(experiment.config.run.dropouts, cohort_size(experiment.config.run.participation, experiment.clients)),
     ]
 
 
@@ -40,7 +42,7 @@ def _coupling(experiment: Experiment, s: Setting) -> str:
         f"penalty/2 |x - y|^2 is not, on all of space; method.radius = {s.mended:.4g} mends it, and the numbers below assume it"
     )
     inside = (
-        experiment.dataset.name != "quadratic"
+        experiment.dataset.task != "two_level"
         and experiment.config.model.name == "softmax"
         and s.constants.clients[0].mu_h.value > 0
     )
@@ -61,7 +63,7 @@ PLAIN = {
 
 def _algorithm(experiment: Experiment, s: Setting) -> Assumption:
     name = experiment.config.method.name
-    other = [] if name == "zo_hfl" else [f"the method is {name}"]
+    other = [] if registry.entry(name).family == "two levels" else [f"the method is {name}"]
     other += [f"{key} = {s.options[key]}" for key, values in PLAIN.items() if s.options[key] not in values]
     words = f"{', '.join(other)}: no theorem covers it" if other else "zo_hfl, one plain step a round"
     return Assumption("the method is Algorithm 1", not other, words)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...experiments.assemble import Experiment
+from ...federation import cohort_size
 from ...schedules import as_schedule
 from ...theory import local, sphere, theorem1, theorem2
 from ...theory.constants import ClientConstants
@@ -65,8 +66,8 @@ def page(experiment: Experiment, epsilon: float = 0.1) -> Page:
 
 def _title(experiment: Experiment, s: Setting) -> str:
     config, m = experiment.config, experiment.clients
-    cohort = max(1, round(config.run.participation * m))
-    model = "" if experiment.dataset.name == "quadratic" else f" with {config.model.name}"
+    cohort = cohort_size(config.run.participation, m)
+    model = "" if experiment.dataset.task == "two_level" else f" with {config.model.name}"
     return (
         f"{config.method.name} on {config.data.name}{model}: n = {s.constants.n} parameters, m = {m} clients, "
         f"S = {cohort} a round, eta = {s.eta:g}, R = {s.rounds} rounds"

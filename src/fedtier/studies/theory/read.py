@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import keys, trees
 from ...experiments.assemble import Experiment
+from ...federation import cohort_size
 from ...methods import registry
 from ...problem.sets import ConstraintSet, Dependence
 from ...theory import constants as known
@@ -60,7 +61,7 @@ def read_setting(experiment: Experiment) -> Setting:
     return Setting(
         Constants(n, L1, sigma, clients),
         float(options["smoothing"]),
-        _effective_cohort(max(1, round(config.run.participation * m)), config.run.dropouts),
+        _effective_cohort(cohort_size(config.run.participation, m), config.run.dropouts),
         config.run.rounds,
         np.broadcast_to(np.asarray(config.run.tau, float), (m,)),
         options,
@@ -97,7 +98,7 @@ def _clients(
     mu, batch, m = experiment.config.method.proximity, options["batch"], experiment.clients
     reach = [2 * r if options["start"] == "warm" else r for r in radius]  # the last solution may lie across the ball
     starts = [bound(r, "(2)") if np.isfinite(r) else absent(inf, "(2)", "no ball bounds the way") for r in reach]
-    if experiment.dataset.name == "quadratic":
+    if experiment.dataset.task == "two_level":
         q = np.asarray(federation.spec.curvature, np.float64)
         return tuple(
             known.quadratic_client(
@@ -128,7 +129,7 @@ def _server(experiment: Experiment, served: Any, options: dict[str, Any]) -> tup
     """L1, sigma, and f1(x_0) less a lower bound of f1."""
     inputs, index = served
     batch, x = options["server_batch"], trees.take(experiment.x, 0)
-    if experiment.dataset.name == "quadratic":
+    if experiment.dataset.task == "two_level":
         spread = float(inputs.var(axis=0, dtype=np.float64).sum())
         way = 0.5 * float(np.sum((np.asarray(x, np.float64) - inputs.mean(axis=0, dtype=np.float64)) ** 2))
         return exact(1.0, "(27)"), exact((spread / batch) ** 0.5, "(27)"), way
@@ -155,7 +156,7 @@ def _points(experiment: Experiment) -> list[Any]:
 def _mending_radius(experiment: Experiment, federation: Any, rows: list[Any]) -> float:
     """The ball that makes the quadratic coupling Lipschitz: for softmax one that no solution leaves, else the way from x_0."""
     mu, x = experiment.config.method.proximity, trees.take(experiment.x, 0)
-    if experiment.dataset.name == "quadratic":
+    if experiment.dataset.task == "two_level":
         b = np.stack([inputs.mean(axis=0, dtype=np.float64) for inputs, _ in rows])
         q = np.asarray(federation.spec.curvature, np.float64)[: len(b)]
         return max(float(np.max(np.linalg.norm(q / (q + mu) * (np.asarray(x, np.float64) - b), axis=1))), 1e-6)
