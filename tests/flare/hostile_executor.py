@@ -53,10 +53,8 @@ class SiteExecutor(Executor):
                 self._attack(request[LETTER], head, own, shared, fl_ctx)
         answer = letters.pack(head._replace(kind=Kind.DECLINED))
         if head.kind == Kind.HELLO:
-            answer = letters.pack(
-                head._replace(kind=Kind.WELCOME),
-                letters.body(Welcome(np.int32(10), np.int32(0), np.asarray([0, 1, 0], np.int32))),
-            )
+            welcome = Welcome(np.int32(10), np.int32(0), np.asarray([0, 1, 0], np.int32))
+            answer = letters.pack(head._replace(kind=Kind.WELCOME), letters.body(welcome))
         reply = make_reply(ReturnCode.OK)
         reply[LETTER] = SiteSeal(self.identity).seal(answer, asked)
         return reply

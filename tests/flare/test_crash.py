@@ -99,3 +99,16 @@ def counted(folder: Path, site: str) -> int:
 
     last = safetensors.numpy.load((folder / "checkpoint.safetensors").read_bytes())["last"]
     return int(last[int(site.removeprefix("site-"))])
+
+
+def test_serve_and_join_end_on_sigterm_with_130_also_where_flare_s_server_stands_still(tmp_path: Path) -> None:
+    with federation(tmp_path, TABLES) as made:
+        made.join("site-0")
+        made.serve(made.configure("run", {"method": TABLES["method"]}), "runs/still")
+        until(lambda: "site site-0: connected" in made.said("site-0"), "a connection")
+        for process in made.marked("runs/still"):
+            process.suspend()
+        time.sleep(25)
+        for who in ("server", "site-0"):
+            made.processes[who].terminate()
+            assert made.processes[who].wait(60) == 130, made.said(who)

@@ -17,8 +17,10 @@ import pytest
 from fedtier.deploy.flare.admin import Admin, NoAnswer
 from fedtier.deploy.flare.authority import check_sites, provision
 from fedtier.deploy.flare.job import write_job
+from fedtier.deploy.flare.status import status
 from fedtier.deploy.flare.supervise import Party
 from fedtier.deploy.flare.workspace import Kit, read_kit
+from fedtier.errors import FedtierError
 
 from .federation import free_port, until
 
@@ -205,3 +207,16 @@ def test_a_message_that_announces_gigabytes_is_hung_up_before_memory_is_taken_fo
         except ConnectionError:
             pass
     assert server.memory_info().rss - before < 100e6
+
+
+def test_a_server_that_stands_still_is_told_in_words_within_the_minute(house: House) -> None:
+    assert house.server.process is not None
+    server = psutil.Process(house.server.process.pid)
+    server.suspend()
+    try:
+        clock = time.monotonic()
+        with pytest.raises(FedtierError, match="does not answer"):
+            status(read_kit(house.kits / "server", "server"))
+        assert time.monotonic() - clock < 45
+    finally:
+        server.resume()

@@ -97,6 +97,23 @@ def test_a_process_that_vanishes_while_it_is_looked_at_does_not_stop_the_others_
     assert stubborn.wait(10) == -9 and time.monotonic() - clock < 10
 
 
+def test_what_a_process_said_is_still_there_after_its_restart_and_the_log_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    party = Party(Kit(tmp_path, "north", "site", ("north",), "localhost", 1, ""), tmp_path, {}, lambda line: None)
+    monkeypatch.setattr(supervise, "open_workspace", lambda kit, folder: folder)
+    monkeypatch.setattr(supervise, "command_of", lambda kit: supervise.Command("platform", "", ()))  # says what this machine is
+    for _ in range(2):
+        party._start()
+        assert party.process is not None and party.process.wait(30) == 0
+    said = party.log.read_text().splitlines()
+    assert [line.startswith("--- started ") for line in said] == [True, False, True, False]
+    monkeypatch.setattr(supervise, "MOST_LOG", 10)
+    party._start()
+    assert party.process.wait(30) == 0
+    assert len(party.log.read_text().splitlines()) == 2 and len((tmp_path / "console.log.1").read_text().splitlines()) == 4
+
+
 def test_only_flare_is_hushed_and_only_meanwhile() -> None:
     root, flare = logging.getLogger(), logging.getLogger("nvflare")
     before = root.level, flare.level

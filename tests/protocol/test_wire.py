@@ -12,6 +12,7 @@ from fedtier.deploy.rows import specs as row_specs
 from fedtier.federation import Plan
 from fedtier.protocol import Driver, Interrupted, Limits, Memory, Rules, Site, drive, letters, loopback
 from fedtier.protocol.letters import Head, Kind
+from fedtier.protocol.version import OURS, numbers
 
 from . import toy
 
@@ -357,21 +358,22 @@ def test_where_all_numbers_are_spoilt_the_round_passes_without_replies_and_the_c
     np.testing.assert_allclose(ledger.server.x, toy.reference(plan, 2, [set(), {0, 1}]), rtol=1e-6)
 
 
+FIRST, SECOND, THIRD = numbers(OURS)
+
+
 @pytest.mark.parametrize(
     ("theirs", "words"),
     [
-        ("0.2.0", "understands 0.1.x"),
-        ("1.1.0", "understands 0.1.x"),
+        (f"{FIRST}.{SECOND + 1}.{THIRD}", f"understands {FIRST}.{SECOND}.x"),
+        (f"{FIRST + 1}.{SECOND}.{THIRD}", f"this site runs {OURS}"),
         ("new", "is no version of fedtier"),
-        (None, "does not begin"),
+        (None, "does not begin with a version"),
     ],
 )
 def test_a_site_refuses_a_server_whose_version_it_does_not_understand_and_says_its_own(theirs, words):
-    head = Head(Kind.HELLO, b"r" * 16, 0, 0, 0, -1, 0.0)
     own = b"a brief" if theirs is None else f"{theirs}\na brief".encode()
-    reply, said, _ = letters.unpack(
-        toy.site(0).answer(letters.pack(head, own) + letters.body(np.zeros(toy.N, np.float32))), 9999
-    )
+    hello = letters.pack(Head(Kind.HELLO, b"r" * 16, 0, 0, 0, -1, 0.0), own) + letters.body(np.zeros(toy.N, np.float32))
+    reply, said, _ = letters.unpack(toy.site(0).answer(hello), 9999)
     assert reply.kind == Kind.REFUSED and words in said.decode()
 
 
@@ -379,11 +381,12 @@ def test_versions_that_differ_in_the_last_number_play_together_and_the_server_no
     """Also within a run: the version of the server is no part of the brief."""
     plan, lines, sites = toy.bumpy(2, 2), [], {f"site-{i}": toy.site(i) for i in range(2)}
     ask, ledger = loopback({n: s.answer for n, s in sites.items()}), toy.first(2)
-    for number, ours in enumerate(("0.1.0", "0.1.7")):
+    there = f"{FIRST}.{SECOND}.{THIRD + 3}"
+    monkeypatch.setattr("fedtier.protocol.site.OURS", there)
+    for number, ours in enumerate((OURS, f"{FIRST}.{SECOND}.{THIRD + 7}")):
         monkeypatch.setattr("fedtier.protocol.version.OURS", ours)
         monkeypatch.setattr("fedtier.protocol.driver.OURS", ours)
-        monkeypatch.setattr("fedtier.protocol.site.OURS", "0.1.3")
         driver = toy.driver(plan, 2, ask, note=lines.append)
         ledger, _ = driver.play_round(driver.start(ledger), number)
-    assert "site-1: runs fedtier 0.1.3, the server 0.1.0" in lines and "site-0: runs fedtier 0.1.3, the server 0.1.7" in lines
+        assert f"site-1: runs fedtier {there}, the server {ours}" in lines
     assert not ledger.refused.any()

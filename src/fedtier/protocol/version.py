@@ -34,11 +34,6 @@ def read_greeting(own: bytes) -> str:
     require(bool(end), "hello", f"{len(own)} bytes", "does not begin with a version", "is the server's fedtier too old?")
     fits = numbers(theirs)[:2] == numbers(OURS)[:2]
     series = ".".join(map(str, numbers(OURS)[:2]))
-    require(
-        fits,
-        "version",
-        theirs[:20],
-        f"this site runs {OURS} and understands {series}.x",
-        "install the same version at all parties",
-    )
+    rule = f"this site runs {OURS} and understands {series}.x"
+    require(fits, "version", theirs[:20], rule, "install the same version at all parties")
     return brief
