@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import NOTHING, FedtierError, choice, nearest, require
-from ..methods import registry
 from . import config as configuration
 from .config import TABLES, Config
 
@@ -115,11 +114,12 @@ def make_comparison(
 def _fair(tables: dict[str, dict[str, Any]], own_tau: set[str]) -> dict[str, Config]:
     """The configurations of one setting by the fair rule (see the module); `own_tau`: whose run.tau is left alone."""
     configs = {method: configuration.validate(content) for method, content in tables.items()}
-    for method, content in tables.items():
-        donor = _server_of(configs)
-        if configs[method].method.name == "server_only" and donor and not donor.keys() & content.get("method", {}).keys():
-            configs[method] = configuration.validate(_merge(content, {"method": donor}))
     solves = {method: configuration.solves(config) for method, config in configs.items()}
+    server = next((_server_of(config) for method, config in configs.items() if solves[method] and _server_of(config)), {})
+    for method, content in tables.items():
+        alone = solves[method] == 0 and _server_of(configs[method])
+        if alone and not server.keys() & content.get("method", {}).keys():
+            configs[method] = configuration.validate(_merge(content, {"method": server}))
     most = max(solves.values())
     for method, config in configs.items():
         if method not in own_tau and solves[method] < most:  # one that solves nothing fine-tunes personal models all the same
@@ -127,14 +127,10 @@ def _fair(tables: dict[str, dict[str, Any]], own_tau: set[str]) -> dict[str, Con
     return configs
 
 
-def _server_of(configs: dict[str, Config]) -> dict[str, Any]:
-    """The server's part of the first method that has one and uses the clients too."""
-    keys = [key for key in registry.options("server_only") if key in SERVER_KEYS]
-    for config in configs.values():
-        options = config.method.options
-        if config.method.name != "server_only" and all(key in options for key in keys):
-            return {key: options[key] for key in keys}
-    return {}
+def _server_of(config: Config) -> dict[str, Any]:
+    """The server's part of a method; empty where it has none."""
+    options = config.method.options
+    return {key: options[key] for key in SERVER_KEYS} if all(key in options for key in SERVER_KEYS) else {}
 
 
 def _longer(config: Config, times: float) -> Config:

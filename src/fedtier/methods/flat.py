@@ -33,7 +33,7 @@ SERVER: dict[str, Any] = {
     "server_step": "adam", "server_lr": "inverse_sqrt(0.003)", "server_steps": 20, "server_batch": 512, "averaging": 3,
 }  # fmt: skip
 TUNED: dict[str, Any] = {"fine_tune": "inverse(0.1)"}
-CLIENT: dict[str, Any] = {"client_lr": 0.1}
+CLIENT: dict[str, Any] = {"client_lr": 0.1, "averaging": 3}
 
 RECOMMENDED: dict[str, dict[str, Any]] = {
     "zo_hfl": {"estimator": "auto", "cohort": "latest", "penalty": 30.0, "proximity": 10.0} | SERVER | TUNED,
@@ -42,7 +42,7 @@ RECOMMENDED: dict[str, dict[str, Any]] = {
     "scaffold": CLIENT | TUNED,
     "ditto": CLIENT,
     "server_only": SERVER | TUNED,
-    "local_only": CLIENT,
+    "local_only": {"client_lr": 0.1},
 }
 """The keys of preset = "recommended" that differ from the papers'. The server's part is one for all that have one, and so is
 the rule for personal models: a comparison of defaults compares methods, not optimisers. ZO-HFL's setting was chosen on
@@ -102,9 +102,14 @@ def zo_hfl(
 
 
 def fedavg(
-    *, client_lr: StepSize = "inverse(0.1)", batch: int = 32, weighting: str = "data", fine_tune: StepSize = 0.0
+    *,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"weighting": weighting} | _trained(client_lr, batch, fine_tune)
+    return {"weighting": weighting, "averaging": averaging} | _trained(client_lr, batch, fine_tune)
 
 
 def fedprox(
@@ -113,19 +118,33 @@ def fedprox(
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
     weighting: str = "data",
+    averaging: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"proximity": proximity, "weighting": weighting} | _trained(client_lr, batch, fine_tune)
+    more = {"proximity": proximity, "weighting": weighting, "averaging": averaging}
+    return more | _trained(client_lr, batch, fine_tune)
 
 
 def scaffold(
-    *, client_lr: StepSize = "inverse(0.1)", batch: int = 32, server_rate: Real = 1.0, fine_tune: StepSize = 0.0
+    *,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    server_rate: Real = 1.0,
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"server_rate": server_rate} | _trained(client_lr, batch, fine_tune)
+    return {"server_rate": server_rate, "averaging": averaging} | _trained(client_lr, batch, fine_tune)
 
 
-def ditto(*, proximity: Real = 0.1, client_lr: StepSize = "inverse(0.1)", batch: int = 32, weighting: str = "data") -> Parts:
-    return {"proximity": proximity, "weighting": weighting, "local": local(client_lr, batch)}
+def ditto(
+    *,
+    proximity: Real = 0.1,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    return {"proximity": proximity, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
 
 
 def server_only(

@@ -14,6 +14,7 @@ from jax.core import Tracer
 from ..errors import FedtierError, choice, nearest
 from ..problem import Bilevel
 from . import flat, references
+from .averaged import averaged
 from .ditto import ditto
 from .fedavg import fedavg
 from .fedprox import fedprox
@@ -92,7 +93,9 @@ def make(name: str, problem: Bilevel, given: dict[str, Any]) -> Method:
         if key not in known:
             raise FedtierError(key, value, f"is no option of {name}", nearest(key, known))
         _check_type(key, value, hints[key])
-    return row.factory(problem, **row.flat(**given))
+    parts = row.flat(**given)
+    power = parts.pop("averaging", 0)  # where the server has no descent that averages
+    return averaged(row.factory(problem, **parts), power)
 
 
 def sketch(name: str, given: dict[str, Any]) -> Method:

@@ -45,16 +45,17 @@ def sgd(
     fixed = jax.default_backend() != "cpu" and trees.size(y) <= SMALL  # docs/speed.md
     ahead = STRETCH if fixed else AHEAD
 
-    def stretch(k: Array, y: PyTree) -> PyTree:
-        first = k * ahead
+    def stretch(k: ArrayLike, y: PyTree) -> PyTree:
+        first = jnp.asarray(k) * ahead
         drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(ahead))
 
-        def step(t: Array, y: PyTree) -> PyTree:
-            rows = rows_at(view, drawn[t - first])
+        def step(t: ArrayLike, y: PyTree) -> PyTree:
+            rows = rows_at(view, drawn[jnp.asarray(t) - first])
             return project(trees.axpy(-jnp.asarray(scale) * lr(t), gradient(y, rows), y))
 
-        def masked(j: Array, y: PyTree) -> PyTree:
-            return trees.where(first + j < steps, step(first + j, y), y)
+        def masked(j: ArrayLike, y: PyTree) -> PyTree:
+            t = first + jnp.asarray(j)
+            return trees.where(t < steps, step(t, y), y)
 
         if fixed:
             return jax.lax.fori_loop(0, ahead, masked, y, unroll=ahead)

@@ -1,0 +1,49 @@
+"""The running average of a method's global models, for methods whose server takes no steps of its own.
+
+    a_{r+1} = a_r + (s + 1)/(r + s + 1) (x_{r+1} - a_r)
+
+gives x_r a weight that grows like r^s, so the average forgets the start (Shamir, Zhang, 2013). The method goes on from x as
+before; only what it calls its global model changes. `descent` has the same average for methods with a server's descent.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import PyTree
+
+from .. import trees
+from ..errors import whole
+from .method import Method, Opening, Round, Turn
+
+
+class Server(NamedTuple):
+    inner: PyTree  # the method's own state
+    average: PyTree  # a_r [n]
+
+
+def averaged(method: Method, power: int) -> Method:
+    """`method` with the average of its global models in place of the last; as it is for power s = 0."""
+    whole("averaging", power, 0)
+    if power == 0:
+        return method
+
+    def aggregate(server: Server, owns: PyTree, ups: PyTree, specs: PyTree, round: Round) -> tuple[Server, PyTree]:
+        inner, info = method.aggregate(server.inner, owns, ups, specs, round)
+        share = (power + 1.0) / (round.round + power + 1.0)
+        x = method.global_model(inner)
+        return Server(inner, trees.axpy(share, trees.sub(x, server.average), server.average)), info
+
+    def broadcast(server: Server, opening: Opening) -> PyTree:
+        return method.broadcast(server.inner, opening)
+
+    def address(server: Server, turn: Turn) -> PyTree:
+        return method.address(server.inner, turn)
+
+    return method._replace(
+        server_init=lambda x: Server(method.server_init(x), x),
+        broadcast=broadcast,
+        address=address,
+        aggregate=aggregate,
+        global_model=lambda server: server.average,
+    )
