@@ -14,8 +14,8 @@ from ..row import Row, at_most, attained, exceeds
 from . import regimes
 from .regimes import CONSTANT, FALLING, Outcome, Regime
 
-ROUNDS, SEEDS = 2000, 32
-LENGTHS = (125, 500, 2000)  # R of the step c/sqrt(R)
+ROUNDS, SEEDS = 2000, 16
+LENGTHS = (125, 1000)  # R of the step c/sqrt(R)
 SLOW = 0.02  # of the largest step: the noise then is small beside the bias
 LATE = 100  # the round from which a slope is fitted
 ALLOWED = 0.2  # of a slope: the mean lags behind a falling step, and the fit has noise
