@@ -37,7 +37,8 @@ class RoundController(Controller):
         self.transport: Transport | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        fl_ctx.get_engine().register_app_command(PROGRESS, self._progress)
+        engine: Any = fl_ctx.get_engine()
+        engine.register_app_command(PROGRESS, self._progress)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         play = pkgutil.resolve_name(os.environ[PLAY])

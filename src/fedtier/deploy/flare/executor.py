@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -32,7 +33,7 @@ def refuse_peers(message: Message) -> Message | None:
     """FLARE's filter for what arrives in pieces, as requests do: a message in the place of None ends it here, before memory is
     taken for it. FLARE's server lets no site send under another's name, so the sender's can be believed."""
     request = message.get_header(StreamHeaderKey.CHANNEL) == CellChannel.AUX_COMMUNICATION
-    return Message() if request and not from_server(message.get_header(MessageHeaderKey.ORIGIN, "")) else None
+    return Message() if request and not from_server(str(message.get_header(MessageHeaderKey.ORIGIN))) else None
 
 
 def from_server(origin: str) -> bool:
@@ -50,7 +51,7 @@ class SiteExecutor(Executor):
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.START_RUN:
             self.solver = SolverProcess(json.loads(os.environ[SOLVER]), float(os.environ[HUNG]))
-            engine = fl_ctx.get_engine()
+            engine: Any = fl_ctx.get_engine()
             engine.get_cell().core_cell.add_incoming_request_filter(STREAM_CHANNEL, STREAM_DATA_TOPIC, refuse_peers)
             engine.register_aux_message_handler(TOPIC, self._answer)
         elif event_type == EventType.END_RUN and self.solver is not None:

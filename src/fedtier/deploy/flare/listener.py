@@ -75,7 +75,7 @@ class Door(tcp_driver.TcpStreamServer):
             return None
 
 
-def connect(driver: Any, connector: Any) -> None:
+def connect(self: Any, connector: Any) -> None:
     """FLARE's call to a server, with HANDSHAKE seconds for it to answer: FLARE's own waits for ever where one is stopped."""
     place = connector.params[DriverParams.HOST.value], int(connector.params[DriverParams.PORT.value])
     context = get_ssl_context(connector.params, ssl_server=False)
@@ -83,11 +83,11 @@ def connect(driver: Any, connector: Any) -> None:
     if context:
         link = context.wrap_socket(link)
     link.settimeout(None)
-    driver.connector = connector
+    self.connector = connector
     connection = socket_conn.SocketConnection(link, connector, bool(context))
-    driver.add_connection(connection)
+    self.add_connection(connection)
     connection.read_loop()
-    driver.close_connection(connection)
+    self.close_connection(connection)
 
 
 def guard() -> None:
