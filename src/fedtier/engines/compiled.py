@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Device
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from .. import trees
 from ..compilation import jitted, precise
@@ -37,6 +37,7 @@ from .engine import (
     round_of,
 )  # fmt: skip
 from .layout import Layout, each, layout_for, rows_of
+from .replies import MAGNITUDE, check_magnitude, judged, length
 
 Sharing = tuple[Device, ...]  # the devices that share the work; fewer than two: none do
 
@@ -48,6 +49,7 @@ def compiled(
     layout: Layout = "auto",
     devices: Sequence[Device] | None = None,
     seeds: bool = False,
+    magnitude: float = MAGNITUDE,
 ) -> Engine:
     """The engine for `method`.
 
@@ -59,21 +61,25 @@ def compiled(
                may each hold the clients' state (4 GiB in all). Replies are gathered before they are summed, so the
                result does not depend on how many there are. (): share nothing, as inside `sweep`
     seeds      state, plan, key, federation (but its arrays) and x carry a leading axis, one row per seed
+    magnitude  a reply so many times longer than the usual one is lost, as one that is not finite: see `replies`
     """
     whole("capacity", capacity)
+    check_magnitude(magnitude)
     if isinstance(layout, int):
         whole("layout", layout)
     else:
         choice("layout", layout, ("auto", "map", "vmap"))
-    engine = _Compiled(method, capacity, layout, devices, seeds)
+    engine = _Compiled(method, capacity, layout, devices, seeds, magnitude)
     return Engine("compiled", engine.init, engine.advance, engine.evaluate)
 
 
 class _Compiled:
     """The programs of one engine, each made where it is first needed."""
 
-    def __init__(self, method: Method, capacity: int, layout: Layout, devices: Sequence[Device] | None, seeds: bool) -> None:
-        self.method, self.capacity, self.layout, self.seeds = method, capacity, layout, seeds
+    def __init__(
+        self, method: Method, capacity: int, layout: Layout, devices: Sequence[Device] | None, seeds: bool, magnitude: float
+    ) -> None:
+        self.method, self.capacity, self.layout, self.seeds, self.magnitude = method, capacity, layout, seeds, magnitude
         self.devices = None if devices is None else tuple(devices)
         self._programs: dict[tuple, Callable[..., PyTree]] = {}
         self._placed: dict[Sharing, tuple[Federation, Federation]] = {}
@@ -143,26 +149,28 @@ class _Compiled:
     def _round(
         self, state: State, federation: Federation, key: Key[Array, ""], number: Number, row: Slice, sharing: Sharing
     ) -> tuple[State, PyTree]:
-        method, ids, arrived = self.method, row.ids, row.arrived
-        round = round_of(federation, number, ids, arrived, key)
+        method, ids = self.method, row.ids
+        round = round_of(federation, number, ids, row.arrived, key)
         turns = jax.vmap(lambda i, steps: turn_of(number, i, steps, key))(ids, row.steps)
         shared = method.broadcast(state.server, round.opening)
         owns = jax.vmap(method.address, in_axes=(None, 0))(state.server, turns)
         specs = trees.take(federation.spec, ids)
         members = (trees.take(state.clients, ids), owns, trees.take(federation.train, ids), specs, turns)
 
-        def one(member: tuple) -> tuple[PyTree, PyTree]:
+        def one(member: tuple) -> tuple[PyTree, PyTree, Float[Array, ""]]:
             client, own, window, spec, turn = member
-            return method.local(client, shared, own, federation.view(window), spec, turn)
+            client, up = method.local(client, shared, own, federation.view(window), spec, turn)
+            return client, up, length(client, up)
 
-        def part(members: tuple) -> tuple[PyTree, PyTree]:
+        def part(members: tuple) -> tuple[PyTree, PyTree, Float[Array, "S"]]:
             numbers = trees.size((shared, trees.take(members[0], 0)))
             layout = layout_for(rows_of(members), numbers) if self.layout == "auto" else self.layout
             return each(one, members, layout, members[-1].steps)
 
-        clients, ups = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
-        server, info = method.aggregate(state.server, owns, ups, specs, round)
-        return State(server, _scatter(state.clients, clients, ids, arrived)), info
+        clients, ups, lengths = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
+        counted, replies = judged(state.replies, lengths, ids, row.arrived, self.magnitude)
+        server, info = method.aggregate(state.server, owns, ups, specs, round._replace(arrived=counted))
+        return State(server, _scatter(state.clients, clients, ids, counted), replies), info
 
     # -- evaluate
 
@@ -246,10 +254,10 @@ def _without_rounds(members: tuple, which: Bool[Array, "S"]) -> tuple:
     return (*rest, jnp.where(which, 0, count))
 
 
-def _scatter(everyone: PyTree, cohort: PyTree, ids: Int[Array, "S"], arrived: Bool[Array, "S"]) -> PyTree:
-    """New state for those whose reply arrived; a reply that was lost leaves no trace at its client."""
+def _scatter(everyone: PyTree, cohort: PyTree, ids: Int[Array, "S"], counted: Bool[Array, "S"]) -> PyTree:
+    """New state for those whose reply counted; a reply that was lost leaves no trace at its client."""
 
     def leaf(all: Array, some: Array) -> Array:
-        return all.at[jnp.where(arrived, ids, all.shape[0])].set(some, mode="drop")
+        return all.at[jnp.where(counted, ids, all.shape[0])].set(some, mode="drop")
 
     return trees.map(leaf, everyone, cohort)

@@ -18,10 +18,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from .. import keys
+from .. import keys, trees
 from ..errors import require, whole
 from ..federation import Federation, Plan, View
 from ..methods.method import Method, Round, Turn
+from .replies import Replies
 
 Table = np.ndarray | Array  # a plan's table: NumPy on the host, traced inside a program
 Number = int | np.integer | Int[Array, ""] | Int[np.ndarray, ""]
@@ -32,6 +33,7 @@ class State(NamedTuple):
 
     server: PyTree
     clients: PyTree  # leaves [m, ...]
+    replies: Replies | tuple[()] = ()  # which were lost, and whose; () where nobody keeps count
 
 
 @runtime_checkable
@@ -104,7 +106,28 @@ class Engine(NamedTuple):
 
 def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
     clients = jax.vmap(method.client_init, in_axes=(None, 0))(x, federation.spec)
-    return State(jax.tree.map(jnp.array, method.server_init(x)), clients)
+    return State(jax.tree.map(jnp.array, method.server_init(x)), clients, Replies.none(federation.clients))
+
+
+def finite_seeds(state: State) -> Bool[np.ndarray, "seeds"]:
+    """Of a state of several seeds: whose server is still finite. The seeds never touch each other, so the others go on."""
+    assert isinstance(state.replies, Replies)
+    if not jax.tree.leaves(state.server):
+        return np.ones(state.replies.recent.shape[0], bool)
+    return np.asarray(_finite_by_seed(state.server))
+
+
+_finite_by_seed = jax.jit(jax.vmap(trees.all_finite))
+
+
+@jax.jit
+def keep_seeds(which: Bool[Array, "seeds"], state: State, before: State) -> State:
+    """`state` for the seeds in `which`, `before` for the others: a seed that has diverged stays where it was sound."""
+
+    def leaf(new: Array, old: Array) -> Array:
+        return jnp.where(which.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    return jax.tree.map(leaf, state, before)
 
 
 def check_federation(method: Method, federation: Federation) -> None:

@@ -7,7 +7,7 @@ What a wire would carry, without the wire: use it to see what is sent, to step t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -19,22 +19,27 @@ from ..compilation import jitted
 from ..errors import NOTHING, FedtierError
 from ..federation import Federation, Plan
 from ..methods.method import Method, turn_of
-from ..protocol import Driver, Job, Ledger, Memory, Player, Rules, Site, loopback, message_shapes
+from ..protocol import Ask, Driver, Job, Ledger, Letters, Memory, Player, Rules, Site, letters, loopback, message_shapes
+from ..protocol.letters import Kind
 from ..protocol.shapes import Shapes
 from .engine import Engine, Measure, Number, State, check_chosen, check_federation, check_rounds, initial_state
+from .replies import MAGNITUDE, Replies, check_magnitude, judged, length
 
 RUN = bytes(16)  # one run, one process: no other could be meant
 
+_length, _judged = jax.jit(length), jax.jit(judged)
 
-def messages(method: Method, *, jit: bool = True) -> Engine:
-    """The engine for `method`; with `jit=False` every line runs as plain Python over arrays."""
-    engine = _Messages(method, jit)
+
+def messages(method: Method, *, jit: bool = True, magnitude: float = MAGNITUDE) -> Engine:
+    """The engine for `method`; with `jit=False` every line runs as plain Python over arrays. `magnitude`: see `replies`."""
+    check_magnitude(magnitude)
+    engine = _Messages(method, jit, magnitude)
     return Engine("messages", engine.init, engine.advance, engine.evaluate)
 
 
 class _Messages:
-    def __init__(self, method: Method, jit: bool) -> None:
-        self.method, self.jit = method, jit
+    def __init__(self, method: Method, jit: bool, magnitude: float) -> None:
+        self.method, self.jit, self.magnitude = method, jit, magnitude
         self._local = jitted(method.local)
 
     def init(self, x: PyTree, federation: Federation) -> State:
@@ -50,10 +55,11 @@ class _Messages:
         shapes = message_shapes(method, state.server, *one, federation.clients)
         names = tuple(str(i) for i in range(federation.clients))
         asked = np.unique(np.asarray(plan.ids)[first : first + count]).tolist()
-        sites = {i: self._site(federation, shapes, trees.take(state.clients, i), i) for i in asked}
+        desk = _Desk(state.replies, self.magnitude)
+        sites = {i: self._site(federation, shapes, trees.take(state.clients, i), i, desk) for i in asked}
         job = Job(RUN, names, method, plan, key, view, lambda rows: federation.spec, shapes.up)
         rules = Rules(start=max(1, len(sites)), quorum=1.0, magnitude=float("inf"))
-        ask = loopback({names[i]: one.respond for i, one in sites.items()})
+        ask = desk.judging(loopback({names[i]: desk.declining(one.respond) for i, one in sites.items()}))
         infos, ledger = [], Ledger.first(state.server, len(names))
         with self._plainly():
             driver = Driver(job, ask, rules, note=_raise)
@@ -65,14 +71,16 @@ class _Messages:
         for i, one in sites.items():
             now = one.settled(int(ledger.last[i]))
             after = trees.map(lambda all, row, i=i: all.at[i].set(row), after, now)
-        return State(ledger.server, after), trees.stack(infos) if infos else ()
+        return State(ledger.server, after, desk.replies), trees.stack(infos) if infos else ()
 
-    def _site(self, federation: Federation, shapes: Shapes, state: PyTree, client: int) -> Site:
+    def _site(self, federation: Federation, shapes: Shapes, state: PyTree, client: int, desk: _Desk) -> Site:
         view = federation.view(trees.take(federation.train, client))
         spec = trees.take(federation.spec, client)
         player = Player(
             x=(), shared=shapes.shared, own=shapes.own, rows=1, held=0, init=lambda x: state,
-            play=lambda state, shared, own, turn, weight: self._local(state, shared, own, view, spec, turn),
+            play=lambda state, shared, own, turn, weight: desk.measured(
+                client, self._local(state, shared, own, view, spec, turn)
+            ),
         )  # fmt: skip
         return Site(str(client), lambda brief, client: player, Memory(None))
 
@@ -99,6 +107,60 @@ class _Messages:
         return contextlib.nullcontext() if self.jit else jax.disable_jit()
 
 
+class _Desk:
+    """Stands between the driver and the sites and withholds the replies that are lost by the rule of `replies`.
+
+    To the driver a site whose reply is withheld has declined: the round goes on without it, and the next letter tells
+    the site that it did not count.
+    """
+
+    def __init__(self, replies: Replies, magnitude: float) -> None:
+        self.replies, self.magnitude = replies, magnitude
+        self._lengths: dict[int, float] | None = None  # of this round's replies, by client; None between rounds
+
+    def measured(self, client: int, played: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+        """What a client has computed, its length noted; raises _NotFinite before the site could trip over it."""
+        if self._lengths is not None:  # else a site compiles before its first round
+            self._lengths[client] = float(_length(*played))
+            if not np.isfinite(self._lengths[client]):
+                raise _NotFinite
+        return played
+
+    def declining(self, respond: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+        def answer(letter: bytes) -> bytes:
+            try:
+                return respond(letter)
+            except _NotFinite:
+                return _declined(letter)
+
+        return answer
+
+    def judging(self, ask: Ask) -> Ask:
+        def judged_ask(asked: Letters, seconds: float) -> Mapping[str, bytes]:
+            heads = {name: letters.unpack(letter, len(letter))[0] for name, letter in asked.own.items()}
+            if not {head.kind for head in heads.values()} & {Kind.ROUND, Kind.LOST}:
+                return ask(asked, seconds)
+            self._lengths = {}
+            answers = dict(ask(asked, seconds))
+            ids = jnp.asarray([head.client for head in heads.values()], jnp.int32)
+            came = jnp.asarray([head.kind == Kind.ROUND for head in heads.values()])
+            lengths = jnp.asarray([self._lengths.get(head.client, 0.0) for head in heads.values()], jnp.float32)
+            counted, self.replies = _judged(self.replies, lengths, ids, came, self.magnitude)
+            self._lengths = None
+            withheld = np.asarray(came & ~counted)
+            return answers | {name: _declined(asked.own[name]) for name, out in zip(heads, withheld, strict=True) if out}
+
+        return judged_ask
+
+
+class _NotFinite(Exception):
+    """A reply, or the state that goes with it, is not finite."""
+
+
+def _declined(letter: bytes) -> bytes:
+    return letters.pack(letters.unpack(letter, len(letter))[0]._replace(kind=Kind.DECLINED))
+
+
 def _raise(line: str) -> None:
-    """In one process nobody is late: whatever the driver has to note is a fault of the method."""
+    """In one process nobody is late, and lost replies are withheld: whatever else the driver notes is a fault of the method."""
     raise FedtierError("messages", NOTHING, line)

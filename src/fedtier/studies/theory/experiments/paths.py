@@ -32,7 +32,7 @@ def path(
         for s in range(seeds)
     ]
     plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
-    engine = compiled(watched, capacity=rounds, layout="vmap", devices=())
+    engine = compiled(watched, capacity=rounds, layout="vmap", devices=(), magnitude=float("inf"))
 
     state = engine.init(jnp.asarray(x, jnp.float32), federation)
 
