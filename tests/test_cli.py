@@ -156,7 +156,7 @@ def test_the_json_object_has_everything_a_machine_needs(finished):
     assert result["run"] == str(folder) and result["seeds"] == [0, 1]
     for row in result["final"]:
         assert {"global_accuracy", "global_loss", "personal_accuracy", "bytes_up", "bytes_down", "seconds"} <= set(row)
-        assert set(row["personal_accuracy"]) == {"mean", "min", "p10"} and set(row["seconds"]) == {"compile", "run"}
+        assert set(row["personal_accuracy"]) == {"mean", "by_rows", "min", "p10"} and set(row["seconds"]) == {"compile", "run"}
         assert 0 <= row["personal_accuracy"]["min"] <= row["personal_accuracy"]["p10"] <= 1
         assert 0 <= row["global_accuracy"] <= 1 and row["global_loss"] > 0
         assert row["bytes_down"] > row["bytes_up"] > 0 and row["round"] == 6

@@ -3,18 +3,23 @@
 import json
 import re
 import shutil
+from importlib import resources
 
 import numpy as np
 import pytest
 
 from fedtier.errors import FedtierError
-from fedtier.reports import load_runs, page, style
+from fedtier.experiments import comparison
+from fedtier.experiments import run as running
+from fedtier.experiments.label_counts import LabelCounts
+from fedtier.reports import charts as charts_of
+from fedtier.reports import load_runs, page, plots, style
 
 from ..small_runs import METHODS
 
 
 def charts(text: str) -> dict:
-    return json.loads(re.search(r'<script type="application/json" id="charts">(.*?)</script>', text, re.S)[1])
+    return json.loads(re.search(r'<script type="application/json" id="charts">(.*?)</script>', text, re.S)[1])["charts"]
 
 
 def test_the_page_holds_every_curve_client_and_config_and_loads_nothing(fedtier, cells, tmp_path):
@@ -22,11 +27,13 @@ def test_the_page_holds_every_curve_client_and_config_and_loads_nothing(fedtier,
     assert code == 0 and out.splitlines()[0] == "r.html"
     text = (tmp_path / "r.html").read_text()
     drawn = charts(text)
-    assert {f"s0-{m}-{a}" for m in ("loss", "global", "personal") for a in ("round", "bytes", "local_steps")} < set(drawn)
-    assert "s0-partition" in drawn and all(f'id="{name}"' in text for name in drawn)
-    own = text.replace(re.search(r"<script>.*?</script>", text, re.S)[0], "")  # all but Plotly's own script
+    curves = {f"s0-{m}-{a}" for m in ("loss", "global", "personal", "worst") for a in ("round", "bytes", "local_steps")}
+    assert curves < set(drawn) and "s0-partition" in drawn
+    assert all(f'id="{name}"' in text for name in set(drawn) - curves)
+    assert all(f'id="s0-{measure}"' in text for measure in ("loss", "global", "personal", "worst"))
+    own = text.replace(max(re.findall(r"<script>.*?</script>", text, re.S), key=len), "")  # all but Plotly's own script
     assert not re.search(r'(src|href)="(?!data:)', own) and "@import" not in own and "http" not in own
-    assert "ZO-HFL" in own and "Δ global (points)" in own and "[method]" in own and "@media print" in own
+    assert "ZO-HFL" in own and "Difference to server only" in own and "[method]" in own and "@media print" in own
     for name in ("curves", "clients", "partition"):
         assert (tmp_path / "figures" / f"{name}.svg").stat().st_size > 2000
         assert (tmp_path / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
@@ -97,6 +104,71 @@ def test_a_run_in_progress_is_shown_and_said_to_be_so(outcome, tmp_path):
     (tmp_path / "cut" / "metrics.jsonl").write_text("\n".join(lines[:4]) + "\n" + lines[4][:20])
     text = page.page(load_runs.load_runs([tmp_path / "cut"]))
     assert "Not finished yet: ZO-HFL" in text and "s0-clients-0" not in charts(text)
+    assert "ZO-HFL is not finished; it was last judged after round 2 of 6." in text and "<table" not in text
+
+
+def test_a_run_that_diverged_is_no_result_and_says_why(outcome, tmp_path):
+    for k in (0, 1):
+        shutil.copytree(outcome.comparison.cells[k].folder, tmp_path / str(k))
+    (tmp_path / "0" / "clients.json").unlink()
+    lines = (tmp_path / "0" / "metrics.jsonl").read_text().splitlines()
+    (tmp_path / "0" / "metrics.jsonl").write_text("\n".join(lines[:4]) + "\n")
+    (tmp_path / "0" / "diverged.json").write_text(json.dumps({"after": 2, "by": 4, "why": "the loss rose from 1 to 5000"}))
+    curves = load_runs.load_runs([tmp_path])
+    assert list(load_runs.outcome(curves).finals) == [("FedAvg", "")]
+    assert "Diverged: ZO-HFL (the loss rose from 1 to 5000)." in page.page(curves)
+
+
+def test_the_baseline_is_that_of_the_comparison_unless_another_is_asked_for(fedtier, cells, tmp_path):
+    curves = load_runs.load_runs([cells])  # made by a comparison whose baseline is server_only
+    assert load_runs.outcome(curves).comparison.baseline == "server only" != curves[0].method
+    assert load_runs.outcome(curves, "fedavg").comparison.baseline == "FedAvg"
+    assert fedtier("report", cells, "--out", "r.html")[0] == 0
+    assert "Difference to server only" in (tmp_path / "r.html").read_text()
+    for k, folder in enumerate(sorted(curve.folder for curve in curves)):  # of two comparisons: neither is the whole's
+        shutil.copytree(folder, tmp_path / "two" / str(k))
+        labels = json.loads((tmp_path / "two" / str(k) / "labels.json").read_text())
+        name = load_runs.load_run(folder).name
+        labels["baseline"] = "fedavg" if name == "fedavg" else labels["baseline"]
+        (tmp_path / "two" / str(k) / "labels.json").write_text(json.dumps(labels))
+    mixed = load_runs.load_runs([tmp_path / "two"])
+    assert load_runs.outcome(mixed).comparison.baseline == mixed[0].method == "ZO-HFL"
+
+
+def test_a_grid_of_many_clients_is_fainter_for_fewer_rows_and_has_the_server(tmp_path):
+    draws = np.random.default_rng(0)
+    rows = draws.integers(0, 9, (50, 3))
+    counts = LabelCounts("t", 0, ("a", "b", "c"), tuple(map(str, range(50))), rows, rows[:, 0], np.asarray([90, 5, 7]), rows[0])
+    chart = charts_of.partition_chart(counts)
+    clients, server = chart["data"]
+    assert sorted(map(tuple, np.asarray(clients["z"]).T)) == sorted(map(tuple, np.log10(1 + rows).round(3)))
+    assert np.asarray(server["z"])[:, 0] == pytest.approx(np.log10([91, 6, 8]), abs=1e-3)
+    assert server["text"][0] == ["server: 90 rows of class a"]
+    shades = [colour for _, colour in chart["layout"]["coloraxis"]["colorscale"]]
+    light, dark = [_sum(shade) for shade in shades], [_sum(style.DARK[shade]) for shade in shades]
+    assert light == sorted(light, reverse=True) and dark == sorted(dark)  # the colour of the page for none, in both themes
+    figure = plots.partition_figure(counts)
+    assert [t.get_text() for t in figure.axes[1].get_xticklabels()] == ["server"]
+    np.testing.assert_allclose(figure.axes[1].images[0].get_array()[:, 0], np.log10([91, 6, 8]))
+
+
+def _sum(colour: str) -> int:
+    return sum(int(colour[k : k + 2], 16) for k in (1, 3, 5))
+
+
+def test_every_colour_of_a_chart_has_one_for_a_dark_page(cells):
+    text = json.dumps(charts(page.page(load_runs.load_runs([cells]))))
+    used = {colour.upper() for colour in re.findall(r"#[0-9a-fA-F]{6}", text)}
+    assert used and used <= set(style.DARK) and len(set(style.DARK)) == len(style.DARK)
+
+
+def test_a_curve_has_a_point_for_each_evaluation_and_the_demo_about_fifteen(cells):
+    drawn = charts(page.page(load_runs.load_runs([cells])))
+    lines = [trace for trace in drawn["s0-global-round"]["data"] if "fill" not in trace]
+    assert all(trace["x"] == [0, 2, 4, 6] for trace in lines)
+    with resources.as_file(resources.files("fedtier.studies") / "demo.toml") as file:
+        demo = comparison.load_comparison(file, cells)
+    assert all(15 <= len(running.stops(cell.config)) <= 20 for cell in demo.cells)
 
 
 def test_names_in_a_configuration_cannot_break_the_page(outcome, tmp_path):

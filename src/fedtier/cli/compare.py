@@ -128,7 +128,7 @@ def report(
         folders: Folders of runs, or folders with runs in them, such as runs/cells.
         out: The page; it needs no other file and no network.
         figures: Folder for the same figures as SVG and PDF.
-        baseline: The method that the table's differences are taken to; default: the first.
+        baseline: The method that the table's differences are taken to; default: the comparison's, else the first.
         json: One JSON object on stdout, naming what was written.
     """
     from ..reports.page import write_report

@@ -16,16 +16,18 @@ from .shared import Config, Settings, prepare_jax, progress, show
 Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
 
 
-def demo(out: Path | None = None) -> None:
+def demo(out: Path | None = None, json: bool = False) -> None:
     """Compare ZO-HFL with FedAvg, SCAFFOLD, server-only and local-only on embedded data.
 
     Args:
         out: Folder of the results, a new one; default: runs/DATE-demo.
+        json: One JSON object on stdout instead of a table and sentences.
     """
     from ..studies.demo import run_demo
 
     prepare_jax()
-    show(run_demo(out, progress()))
+    found = run_demo(out, progress())
+    show(found.content if json else found.parts)
 
 
 def run(

@@ -35,6 +35,7 @@ class Metric(NamedTuple):
 METRICS = {
     "global": Metric("global %", ("global_accuracy",)),
     "personal": Metric("personal %", ("personal_accuracy", "mean")),
+    "personal_by_rows": Metric("personal by rows %", ("personal_accuracy", "by_rows")),
     "worst": Metric("worst client %", ("personal_accuracy", "min")),
     "p10": Metric("p10 %", ("personal_accuracy", "p10")),
     "global_on_clients": Metric("global on clients %", ("global_on_clients", "mean")),

@@ -105,12 +105,15 @@ def _one(row: PyTree) -> PyTree:
     return jax.tree.map(lambda a: a[None], row) if isinstance(row, Rows) else row[None]
 
 
-def spread(values: np.ndarray) -> dict[str, float | None]:
-    """Mean, worst and 10th percentile over the clients that have a value."""
-    known = values[np.isfinite(values)]
-    if not len(known):
-        return {"mean": None, "min": None, "p10": None}
-    return {"mean": float(known.mean()), "min": float(known.min()), "p10": float(np.percentile(known, 10))}
+def spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
+    """Mean, worst and 10th percentile over the clients that have a value, each client counting once; `by_rows` is the mean in
+    which each of the `held` rows counts once."""
+    known = np.isfinite(values)
+    some, weights = values[known], None if held is None else held[known]
+    if not len(some):
+        return {"mean": None, "by_rows": None, "min": None, "p10": None}
+    by_rows = None if weights is None or not weights.any() else float(np.average(some, weights=weights))
+    return {"mean": float(some.mean()), "by_rows": by_rows, "min": float(some.min()), "p10": float(np.percentile(some, 10))}
 
 
 class Traffic(NamedTuple):

@@ -43,7 +43,7 @@ def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool =
                 rows = finished_rows(cell.folder, cell.config)
                 found = rows is not None
                 finals[cell.method, cell.setting] = rows if rows is not None else _run_cell(cell, files, load, progress)
-                _write_labels(cell, files)
+                _write_labels(cell, files, comparison.baseline)
             progress.cell_done(found=found)
     finally:
         progress.end()
@@ -99,11 +99,12 @@ def finished_rows(folder: Path, config: Config) -> list[dict[str, Any]] | None:
     return final if len(final) == config.run.seeds else None
 
 
-def _write_labels(cell: Cell, files: RunFolder) -> None:
-    """The file's own names of the cell, for reports; a name that says no more than the configuration is not written."""
-    labels = {"method": cell.method if cell.method != cell.config.method.name else "", "setting": cell.setting}
-    if any(labels.values()):
-        files.write(LABELS_FILE, json.dumps(labels).encode())
+def _write_labels(cell: Cell, files: RunFolder, baseline: str) -> None:
+    """What the comparison calls the cell and its baseline, for reports; a name that says no more than the configuration is
+    left empty."""
+    method = cell.method if cell.method != cell.config.method.name else ""
+    labels = {"method": method, "setting": cell.setting, "baseline": baseline}
+    files.write(LABELS_FILE, json.dumps(labels).encode())
 
 
 def values(rows: list[dict[str, Any]], metric: str) -> np.ndarray:
@@ -113,28 +114,67 @@ def values(rows: list[dict[str, Any]], metric: str) -> np.ndarray:
     def one(row: dict[str, Any]) -> float:
         value: Any = row
         for key in chosen.path:
-            value = value[key]
+            value = value.get(key) if value is not None else None
         return float("nan") if value is None else float(value) * (100.0 if chosen.percent else 1.0)
 
     return np.asarray([one(row) for row in rows])
 
 
 class Interval(NamedTuple):
-    """A mean and the half-width of its 95 % interval (Student's t over seeds; NaN with a single seed)."""
+    """A mean and the half-width of its 95 % interval over seeds (NaN with a single seed)."""
 
     mean: float
     half: float
 
+    def excludes_zero(self) -> bool:
+        """Whether the sign of the mean is certain; never from a single seed."""
+        return abs(self.mean) > self.half  # False where either is NaN
 
-def interval(numbers: np.ndarray) -> Interval:
+
+def interval(numbers: np.ndarray, ratio: float = 0.0) -> Interval:
+    """Mean and t(n - 1, 97.5 %) s sqrt(1/n + ratio) of n seeds.
+
+    `ratio` is n_test/n_train where every seed splits the same rows anew. The seeds then share most of their training rows,
+    so their scores are correlated and s/sqrt(n), which is right for independent ones (ratio 0), is too small: Nadeau and
+    Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003), the corrected resampled t.
+    """
     n = len(numbers)
     if n < 2:
         return Interval(float(numbers[0]) if n else float("nan"), float("nan"))
-    return Interval(float(numbers.mean()), float(stats.t.ppf(0.975, n - 1) * numbers.std(ddof=1) / np.sqrt(n)))
+    return Interval(float(numbers.mean()), float(stats.t.ppf(0.975, n - 1) * numbers.std(ddof=1) * np.sqrt(1 / n + ratio)))
 
 
-def paired(outcome: Outcome, method: str, setting: str, metric: str) -> Interval:
-    """The difference to the baseline, seed by seed: seeds share split and partition, so their spread cancels."""
-    rows, base = outcome.finals[method, setting], outcome.finals.get((outcome.comparison.baseline, setting), [])
-    mine, theirs = ({row["seed"]: value for row, value in zip(r, values(r, metric), strict=True)} for r in (rows, base))
-    return interval(np.asarray([mine[seed] - theirs[seed] for seed in mine if seed in theirs]))
+def resampling_ratio(config: Config, metric: str) -> float:
+    """n_test/n_train where each seed draws the rows that judge this metric anew, 0 where all seeds are judged on the same.
+
+    Global metrics are judged on the test rows, which data.test_seed fixes for all seeds, or with data.validation_share on rows
+    of the server's, which it does not fix. Personal metrics are judged on the clients' own test rows: always drawn anew.
+    f is no test: it is measured on the rows that were trained on. The training rows are the server's and the clients'.
+    """
+    data = config.data
+    server, clients = (1 - data.test_share) * data.server_share, (1 - data.test_share) * (1 - data.server_share)
+    validation, held = server * data.validation_share, clients * data.client_test_share
+    training = server - validation + clients - held
+    judged = {"personal_accuracy": held, "global_on_clients": held, "f": 0.0}
+    fixed = 0.0 if data.test_seed is not None else data.test_share
+    return judged.get(METRICS[metric].path[0], validation or fixed) / training
+
+
+def score(outcome: Outcome, method: str, setting: str, metric: str) -> Interval:
+    """The metric of one cell."""
+    return interval(values(outcome.finals[method, setting], metric), _ratio(outcome, method, setting, metric))
+
+
+def paired(outcome: Outcome, method: str, setting: str, metric: str, other: str | None = None) -> Interval:
+    """The difference to `other`, by default the baseline, seed by seed: seeds share split and partition, so their spread
+    cancels."""
+    base = outcome.comparison.baseline if other is None else other
+    pairs = outcome.finals[method, setting], outcome.finals.get((base, setting), [])
+    mine, theirs = ({row["seed"]: value for row, value in zip(r, values(r, metric), strict=True)} for r in pairs)
+    differences = np.asarray([mine[seed] - theirs[seed] for seed in mine if seed in theirs])
+    return interval(differences, _ratio(outcome, method, setting, metric))
+
+
+def _ratio(outcome: Outcome, method: str, setting: str, metric: str) -> float:
+    cell = next(cell for cell in outcome.comparison.cells if (cell.method, cell.setting) == (method, setting))
+    return resampling_ratio(cell.config, metric)

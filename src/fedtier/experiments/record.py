@@ -22,8 +22,10 @@ class Spent(NamedTuple):
     local_steps: int
 
 
-def row(scores: Scores, s: int, number: int, seed: int, spent: Spent, seconds: dict[str, float]) -> dict[str, Any]:
-    """One line of metrics.jsonl."""
+def row(
+    scores: Scores, s: int, number: int, seed: int, spent: Spent, seconds: dict[str, float], held: np.ndarray | None = None
+) -> dict[str, Any]:
+    """One line of metrics.jsonl; `held` is how many rows each client was judged on, where that is known."""
     f1, f2 = float(scores.f1[s]), _mean(scores.f2[s])
     return {
         "round": number,
@@ -33,8 +35,8 @@ def row(scores: Scores, s: int, number: int, seed: int, spent: Spent, seconds: d
         "f": _number(f1 + f2),
         "global_loss": _number(scores.global_loss[s]),
         "global_accuracy": _number(scores.global_accuracy[s]),
-        "personal_accuracy": spread(scores.personal_accuracy[s]),
-        "global_on_clients": spread(scores.global_on_client[s]),
+        "personal_accuracy": spread(scores.personal_accuracy[s], held),
+        "global_on_clients": spread(scores.global_on_client[s], held),
         **spent._asdict(),
         "seconds": {key: round(value, 4) for key, value in seconds.items()},
     }
@@ -51,7 +53,9 @@ def row_of(
         int((clients & plan.arrived).sum()) * size.up,
         int(plan.steps[clients].sum()) * experiment.method.solves,
     )
-    return row(scores, s, number, experiment.config.run.seed + s, spent, seconds)
+    held = held_rows(experiment)
+    judged = None if held is None else held[s, evaluated_clients(experiment)]
+    return row(scores, s, number, experiment.config.run.seed + s, spent, seconds, judged)
 
 
 def finish(experiment: Experiment, store: RunFolder, state: State, scores: Scores) -> None:
@@ -59,13 +63,20 @@ def finish(experiment: Experiment, store: RunFolder, state: State, scores: Score
     x = experiment.method.global_model(state.server)
     if x is not None:
         store.write_arrays("model.safetensors", x, model=experiment.config.model.name, seeds=experiment.config.run.seeds)
-    who = evaluated_clients(experiment).tolist()
+    who, held = evaluated_clients(experiment).tolist(), held_rows(experiment)
     clients = [
         {"seed": experiment.config.run.seed + s, "clients": who, "personal": _numbers(personal), "global": _numbers(shared)}
+        | ({} if held is None else {"held": held[s, who].tolist()})
         for s, (personal, shared) in enumerate(zip(scores.personal_accuracy, scores.global_on_client, strict=True))
     ]
     store.write("clients.json", json.dumps(clients).encode())
     store.log("finished")
+
+
+def held_rows(experiment: Experiment) -> np.ndarray | None:
+    """[seeds, m] how many rows each client is judged on; None on the wire, where a site alone knows."""
+    held = np.asarray(experiment.federation.held.size)
+    return held if np.asarray(experiment.federation.train.size).any() else None
 
 
 def _mean(values: np.ndarray) -> float:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import NamedTuple
 
 from rich.table import Table
+
+WORDS = 24  # letters of a column of words; what is longer goes on in a second line
+WIDTH = 80  # of a terminal that nobody has made wider
+
+
+def folded(words: str) -> str:
+    """A sentence in lines of at most 80 letters; a path stays whole."""
+    return textwrap.fill(words, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 class Grid(NamedTuple):
@@ -41,7 +50,10 @@ def latex(grid: Grid) -> str:
 def rich_table(grid: Grid) -> Table:
     table = Table(title=grid.title or None, title_justify="left")
     for k, heading in enumerate(grid.headings):
-        table.add_column(heading, justify="left" if k < grid.left else "right", no_wrap=True)
+        if k < grid.left:
+            table.add_column(heading, max_width=WORDS)
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
     for row, apart in zip(grid.rows, grid.breaks(), strict=True):
         if apart:
             table.add_section()

@@ -8,7 +8,7 @@ has the names of the comparison's file, unless these would give two different ru
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,23 +20,36 @@ from ..experiments.comparison import METRICS, Cell, Comparison
 from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome
-from ..experiments.run_folder import LABELS_FILE, SET_ASIDE, RunFolder
-from ..methods import registry
+from ..experiments.run_folder import DIVERGED_FILE, LABELS_FILE, SET_ASIDE, RunFolder
+from ..methods.registry import METHODS
 
-TITLES = {name: entry.title for name, entry in registry.METHODS.items()}
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
 NO_MATTER = {*(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients")), ("data", "folder")}
+
+LEAST_ROWS = 10  # test rows from which a client may be called the worst: fewer are decided by chance
+SHOWN = ("global", "personal_by_rows", "personal", "worst", "loss")  # the metrics of a report, where a run has them
 
 Keys = dict[tuple[str, str], Any]
 
 
+def title_of(name: str) -> str:
+    """What people call a method; one of your own by its name."""
+    return METHODS[name].title if name in METHODS else name
+
+
+def data_of(config: Config) -> str:
+    """What people call the data: one's own by the file's name."""
+    return Path(config.data.file).name if config.data.file else config.data.name
+
+
 class Point(NamedTuple):
-    """A client at the end of a run: accuracies on its own held-back rows."""
+    """A client at the end of a run: accuracies on its own test rows."""
 
     client: int
     seed: int
     shared: float | None  # of the global model
     personal: float | None
+    rows: float | None = None  # how many test rows; None where the run did not write it
 
 
 class Curve(NamedTuple):
@@ -51,13 +64,20 @@ class Curve(NamedTuple):
     points: list[Point]
     finished: bool
     counts: LabelCounts | None
+    names: tuple[str, ...] = ()  # of the clients, by number; empty where they have none
+    same_clients: bool = False  # a client is the same party in every seed, an owner of rows, not a part that each seed draws
+    diverged: str = ""  # why there is no end
+    is_baseline: bool = False  # of the comparison that ran it
 
     def final(self) -> list[dict[str, Any]]:
-        """The last row of each seed."""
-        last: dict[int, dict[str, Any]] = {}
-        for row in self.rows:
-            last[row["seed"]] = row
+        """The row of the last round of each seed that has got there."""
+        last = {row["seed"]: row for row in self.rows if row["round"] == self.config.run.rounds}
         return [last[seed] for seed in sorted(last)]
+
+    def client(self, number: int) -> str:
+        """What a client is called: by its owner's name, or by its number."""
+        name = self.names[number] if number < len(self.names) else str(number)
+        return f"client {name}" if name == str(number) else name
 
 
 class Band(NamedTuple):
@@ -91,9 +111,7 @@ def band(curve: Curve, across: str, path: tuple[str, ...], scale: float = 1.0) -
     """The metric at `path` against `across` (round, bytes or local_steps); None where there is nothing to draw."""
     groups: dict[int, list[tuple[float, float]]] = {}
     for row in curve.rows:
-        value: Any = row
-        for key in path:
-            value = value[key]
+        value = at(row, path)
         if value is not None:
             groups.setdefault(row["round"], []).append((position(row, across), scale * value))
     if not groups:
@@ -101,6 +119,14 @@ def band(curve: Curve, across: str, path: tuple[str, ...], scale: float = 1.0) -
     tables = [np.asarray(groups[number]) for number in sorted(groups)]
     columns = [(t[:, 0].mean(), t[:, 1].mean(), t[:, 1].min(), t[:, 1].max()) for t in tables]
     return Band(*np.asarray(columns).T)
+
+
+def at(row: dict[str, Any], path: tuple[str, ...]) -> Any:
+    """What a row of metrics has at `path`; None where it has nothing."""
+    value: Any = row
+    for key in path:
+        value = None if value is None else value.get(key)
+    return value
 
 
 def position(row: dict[str, Any], across: str) -> float:
@@ -115,40 +141,42 @@ def settings(curves: Iterable[Curve]) -> dict[str, list[Curve]]:
 
 
 def outcome(curves: Sequence[Curve], baseline: str | None = None) -> Outcome:
-    """The table of these curves; metrics that no run has are left out."""
-    finals = {(curve.method, curve.setting): curve.final() for curve in curves}
+    """The table of the runs that have got to their end; metrics that none has are left out. The baseline is the one given,
+    else that of the comparison that made the runs, else the first method."""
     methods = list(dict.fromkeys(curve.method for curve in curves))
     if baseline is not None:
         known = {curve.name: curve.method for curve in reversed(curves)} | {method: method for method in methods}
         require(baseline in known, "--baseline", baseline, "is none of the methods", f"known: {', '.join(known)}")
         baseline = known[baseline]
-    cells = [Cell(curve.method, curve.setting, curve.config, curve.folder) for curve in curves]
-    wanted = ("global", "personal", "worst", "loss")
-    metrics = tuple(m for m in wanted if any(_has(row, METRICS[m].path) for rows in finals.values() for row in rows))
-    return Outcome(Comparison(cells, baseline or methods[0], metrics), finals)
-
-
-def _has(row: dict[str, Any], path: tuple[str, ...]) -> bool:
-    value: Any = row
-    for key in path:
-        value = value[key]
-    return value is not None
+    named = {curve.method for curve in curves if curve.is_baseline}
+    baseline = baseline or (named.pop() if len(named) == 1 else methods[0])
+    ended = [curve for curve in curves if curve.final()]
+    finals = {(curve.method, curve.setting): curve.final() for curve in ended}
+    cells = [Cell(curve.method, curve.setting, curve.config, curve.folder) for curve in ended]
+    rows = [row for final in finals.values() for row in final]
+    metrics = tuple(metric for metric in SHOWN if any(at(row, METRICS[metric].path) is not None for row in rows))
+    return Outcome(Comparison(cells, baseline, metrics), finals)
 
 
 def load_run(folder: Path) -> Curve:
     """One run, without names yet."""
     config = configuration.load_config(folder / "config.toml")
     rows = sorted(RunFolder(folder).rows(), key=lambda row: (row["round"], row["seed"]))
-    clients, stored = _json(folder / "clients.json"), _json(folder / "partition.json")
-    points = [
-        Point(client, seed["seed"], shared, personal)
-        for seed in clients or []
-        for client, shared, personal in zip(
-            seed.get("clients", range(len(seed["personal"]))), seed["global"], seed["personal"], strict=True
-        )
-    ]
+    clients, stored, wire = (_json(folder / name) for name in ("clients.json", "partition.json", "wire.json"))
+    points = [point for seed in clients or [] for point in _points(seed)]
     counted = LabelCounts.from_object(stored) if stored else None
-    return Curve("", "", config.method.name, config, folder, rows, points, clients is not None, counted)
+    names = counted.names if counted else tuple((wire or {}).get("sites", ()))
+    diverged = (_json(folder / DIVERGED_FILE) or {}).get("why", "")
+    same, over = config.data.partition == "natural" or wire is not None, clients is not None
+    return Curve("", "", config.method.name, config, folder, rows, points, over, counted, names, same, diverged)
+
+
+def _points(seed: dict[str, Any]) -> Iterator[Point]:
+    """The clients of one seed in clients.json; older files do not tell who they are and how many test rows they have."""
+    count = len(seed["personal"])
+    who, held = seed.get("clients", range(count)), seed.get("held", [None] * count)
+    columns = (who, [seed["seed"]] * count, seed["global"], seed["personal"], held)
+    yield from (Point(*numbers) for numbers in zip(*columns, strict=True))
 
 
 def _json(path: Path) -> Any:
@@ -170,7 +198,7 @@ def _named(runs: list[Curve]) -> list[Curve]:
     out = []
     for run, setting, own in zip(runs, of_setting, of_method, strict=True):
         siblings = [m for m, other in zip(of_method, runs, strict=True) if other.name == run.name]
-        title = TITLES.get(run.name, run.name)
+        title = title_of(run.name)
         words = _words(own, _differing(siblings))
         out.append(run._replace(method=f"{title} ({words})" if words else title, setting=_words(setting, apart)))
     return _labelled(out)
@@ -179,6 +207,10 @@ def _named(runs: list[Curve]) -> list[Curve]:
 def _labelled(runs: list[Curve]) -> list[Curve]:
     """The names that a comparison wrote beside its cells, in place of ours, where they tell all runs apart."""
     labels = [_json(run.folder / LABELS_FILE) or {} for run in runs]
+    runs = [
+        run._replace(is_baseline=label.get("baseline") == (label.get("method") or run.name))
+        for run, label in zip(runs, labels, strict=True)
+    ]
     named = [
         run._replace(method=label.get("method") or run.method, setting=label.get("setting") or run.setting)
         for run, label in zip(runs, labels, strict=True)
@@ -224,7 +256,8 @@ def _merged(runs: list[Curve]) -> list[Curve]:
         rows = [*other.rows, *(row for row in run.rows if row["seed"] not in known)]
         points = [*other.points, *(point for point in run.points if point.seed not in known)]
         ordered = sorted(rows, key=lambda row: (row["round"], row["seed"]))
-        out[run.setting, run.method] = other._replace(rows=ordered, points=points, finished=other.finished and run.finished)
-    order = [*TITLES]
+        both = other.finished and run.finished
+        out[run.setting, run.method] = other._replace(rows=ordered, points=points, finished=both)
+    order = [*METHODS]
     rank = {name: order.index(name) if name in order else len(order) for name in {run.name for run in runs}}
     return sorted(out.values(), key=lambda r: (r.setting, rank[r.name], r.method))

@@ -100,20 +100,24 @@ def _bubbles(axes: Any, counts: LabelCounts, largest: int, area: float) -> None:
 
 
 def _grid(counts: LabelCounts) -> Figure:
+    """The fainter, the fewer rows; the server has a column of its own on the right, at the same scale."""
     clients, classes = counts.clients.shape
     figure = Figure(figsize=(7.0, min(7.0, max(2.4, 1.4 + 0.22 * classes))), layout="constrained")
-    axes = figure.add_subplot()
+    axes, side = figure.subplots(1, 2, sharey=True, width_ratios=(20, 1))
     order = np.argsort(-counts.clients.sum(axis=1), kind="stable")
-    picture = axes.imshow(
-        np.log10(1 + counts.clients[order].T), aspect="auto", cmap="Blues", origin="lower", interpolation="nearest"
-    )
-    bar = figure.colorbar(picture, ax=axes, pad=0.01)
-    ticks = [n for n in (0, 10, 100, 1000, 10_000, 100_000) if n <= counts.clients.max()]
+    largest = _largest(counts)
+    for place, table in ((axes, counts.clients[order]), (side, counts.server[None])):
+        shades = {"aspect": "auto", "cmap": "Blues", "vmin": 0.0, "vmax": np.log10(1 + largest)}
+        picture = place.imshow(np.log10(1 + table.T), origin="lower", interpolation="nearest", **shades)
+        place.grid(False)
+    bar = figure.colorbar(picture, ax=[axes, side], pad=0.01)
+    ticks = [n for n in (0, 1, 10, 100, 1000, 10_000, 100_000) if n <= largest]
     bar.set_ticks([np.log10(1 + n) for n in ticks], labels=[f"{n:,}" for n in ticks])
     bar.set_label("rows")
-    axes.grid(False)
     if classes <= BUBBLES_UP_TO:
         axes.set_yticks(range(classes), [_short(label) for label in counts.labels])
+    side.set_xticks([0], ["server"])
+    side.tick_params(axis="both", length=0)
     axes.set_xlabel(f"{clients:,} clients, the largest first")
     axes.set_ylabel("class")
     axes.set_title(counts.title)

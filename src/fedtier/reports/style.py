@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .load_runs import TITLES, Curve, position
+from ..methods.registry import METHODS
+from .load_runs import Curve, position
 
 # Okabe and Ito's palette, which colour-blind readers tell apart, without its yellow (too pale on white), then two of Tol's.
 PALETTE = ("#0072B2", "#D55E00", "#E69F00", "#009E73", "#4D4D4D", "#CC79A7", "#56B4E9", "#882255", "#999933")
+DARK_PALETTE = ("#58A6FF", "#F0883E", "#F2C14E", "#2EC4A0", "#B6BEC8", "#E69AC8", "#9BD7FA", "#D8709F", "#CFCF6B")
+INK, AXIS, GRID, PAPER, FAINT = "#1F2328", "#8C959F", "#E8EBEE", "#FFFFFF", "#B0B7BF"
+FEW, SOME, MANY = "#F3F7FB", "#6BAED6", "#08306B"  # rows of a class: the fainter, the fewer
+# The same places on a dark page. Pages replace one by the other, so no two light colours may be equal.
+DARK = dict(zip(PALETTE, DARK_PALETTE, strict=True)) | {
+    INK: "#E6EDF3", AXIS: "#7D8590", GRID: "#262D36", PAPER: "#0D1117", FAINT: "#4A525C",
+    FEW: "#151C26", SOME: "#2F6FAE", MANY: "#C6E2FF",
+}  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 
@@ -35,7 +44,8 @@ class Across(NamedTuple):
 MEASURES = (
     Measure("loss", "Test loss", "mean over test rows", ("global_loss",), 1.0),
     Measure("global", "Global accuracy", "accuracy (%)", ("global_accuracy",), 100.0),
-    Measure("personal", "Personal accuracy", "mean accuracy (%)", ("personal_accuracy", "mean"), 100.0),
+    Measure("personal", "Personal accuracy, mean over clients", "accuracy (%)", ("personal_accuracy", "mean"), 100.0),
+    Measure("worst", "Personal accuracy, worst client", "accuracy (%)", ("personal_accuracy", "min"), 100.0),
 )
 ACROSS = (
     Across("round", "rounds", "rounds"),
@@ -46,7 +56,7 @@ ACROSS = (
 
 def looks(curves: Sequence[Curve]) -> dict[str, Look]:
     """One look per method's label, the same everywhere: a known method has its own colour, variants take free ones."""
-    known = {name: place for place, name in enumerate(TITLES)}
+    known = {name: place for place, name in enumerate([*METHODS][: len(PALETTE)])}
     labels = {curve.method: curve.name for curve in curves}
     first: dict[str, str] = {}
     for label, name in labels.items():
@@ -75,5 +85,5 @@ def unit(curves: Sequence[Curve], across: Across) -> Unit:
     if across.key == "bytes":
         power = 0 if log else next((p for p in (3, 2, 1) if most >= 1000.0**p), 0)
         return Unit(1000.0**power, across.axis.format(unit=("bytes", "kB", "MB", "GB")[power]), log)
-    thousands = across.key == "local_steps" and most >= 20_000 and not log
+    thousands = across.key == "local_steps" and most >= 10_000 and not log
     return Unit(1000.0 if thousands else 1.0, across.axis.format(unit=" (thousands)" if thousands else ""), log)

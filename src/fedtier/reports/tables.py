@@ -1,6 +1,7 @@
-"""One comparison table: for the terminal, for a page, for a paper, for a spreadsheet, for a program.
+"""One comparison table: for the terminal, for a paper, for a spreadsheet, for a program (html.py: for a page).
 
-Every format shows the same: mean and 95 % interval of each metric, then the paired difference to the baseline.
+Every format shows the same: mean and 95 % interval of each metric, then the paired difference to the baseline. For people
+the best mean of a column, what is not certainly behind it, and differences whose interval excludes 0 have marks.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ import csv
 import io
 import math
 from collections.abc import Callable
-from html import escape
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from ..experiments.comparison import METRICS
-from ..experiments.outcomes import Interval, Outcome, interval, paired, values
-from . import layout
-from .layout import Grid
+from ..experiments.outcomes import Interval, Outcome, paired, score, values
+from . import findings, layout
+from .layout import Grid, folded
 
-NOTE = "mean ± half-width of the 95 % interval over seeds; differences are paired by seed"
+BEST, LEVEL, BETTER, WORSE = "★", "≈", "▲", "▼"
+ONCE = "personal: the mean over clients, each on its own test rows, where a client counts once, however few rows it has"
+BY_ROWS = "by rows: every client's test row counts once"
 
 
 class Line(NamedTuple):
@@ -28,24 +30,44 @@ class Line(NamedTuple):
     seeds: int
     scores: dict[str, Interval]  # by metric
     differences: dict[str, Interval]  # to the baseline; empty for the baseline itself
+    marks: dict[str, str]  # of the scores: BEST, LEVEL or nothing
+    verdicts: dict[str, str]  # of the differences: BETTER, WORSE or nothing
 
 
 def lines(outcome: Outcome) -> list[Line]:
+    metrics, base = outcome.comparison.metrics, outcome.comparison.baseline
+    settings = dict.fromkeys(setting for _, setting in outcome.finals)
+    best = {(setting, metric): findings.lead(outcome, metric, setting) for setting in settings for metric in metrics}
     out = []
     for (method, setting), rows in outcome.finals.items():
-        scores = {metric: interval(values(rows, metric)) for metric in outcome.comparison.metrics}
-        own = method == outcome.comparison.baseline or (outcome.comparison.baseline, setting) not in outcome.finals
-        differences = {} if own else {m: paired(outcome, method, setting, m) for m in outcome.comparison.metrics}
-        out.append(Line(method, setting, len(rows), scores, differences))
+        own = method == base or (base, setting) not in outcome.finals
+        differences = {} if own else {m: paired(outcome, method, setting, m) for m in metrics}
+        scores = {m: score(outcome, method, setting, m) for m in metrics}
+        marks = {m: _mark(best[setting, m], method, scores[m]) for m in metrics}
+        verdicts = {m: _verdict(difference, m) for m, difference in differences.items()}
+        out.append(Line(method, setting, len(rows), scores, differences, marks, verdicts))
     return out
+
+
+def _mark(best: findings.Lead | None, method: str, value: Interval) -> str:
+    if best is None or not best.other or math.isnan(value.mean):
+        return ""
+    level = method in best.unsure and not math.isnan(best.margin.half)
+    return BEST if method == best.method else LEVEL if level else ""
+
+
+def _verdict(difference: Interval, metric: str) -> str:
+    if not difference.excludes_zero():
+        return ""
+    return BETTER if (difference.mean > 0) != findings.lower_is_better(metric) else WORSE
 
 
 def headings(outcome: Outcome) -> list[str]:
     """method, setting (where there are several), seeds, each metric, each difference."""
     several = ["setting"] if _settings(outcome) else []
     metrics = [METRICS[metric].heading for metric in outcome.comparison.metrics]
-    points = [_difference_heading(metric) for metric in outcome.comparison.metrics]
-    return [*several, "method", "seeds", *metrics, *(points if _compares(outcome) else [])]
+    points = [difference_heading(metric) for metric in outcome.comparison.metrics]
+    return [*several, "method", "seeds", *metrics, *(points if compares(outcome) else [])]
 
 
 def cells(outcome: Outcome) -> list[list[str]]:
@@ -55,7 +77,7 @@ def cells(outcome: Outcome) -> list[list[str]]:
         several = [line.setting] if _settings(outcome) else []
         scores = [show(line.scores[m], m) for m in outcome.comparison.metrics]
         apart = [show(line.differences[m], m, plus="+") if m in line.differences else "" for m in outcome.comparison.metrics]
-        rows.append([*several, line.method, str(line.seeds), *scores, *(apart if _compares(outcome) else [])])
+        rows.append([*several, line.method, str(line.seeds), *scores, *(apart if compares(outcome) else [])])
     return rows
 
 
@@ -65,55 +87,60 @@ def show(value: Interval, metric: str, plus: str = "") -> str:
     if math.isnan(value.mean):
         return "-"
     half = "" if math.isnan(value.half) else f" ± {value.half:.{digits}f}"
-    return f"{value.mean:{plus}.{digits}f}{half}"
-
-
-class Half(NamedTuple):
-    """A table narrow enough for a screen: the scores, or the differences."""
-
-    title: str
-    headings: list[str]
-    rows: list[list[str]]  # the setting stands only where it changes
-    settings: list[str]  # of each row
-
-
-def halves(outcome: Outcome) -> list[Half]:
-    """The table in two, for screens: scores, then differences to the baseline (without the baseline's own empty lines)."""
-    heads, rows, metrics = headings(outcome), cells(outcome), len(outcome.comparison.metrics)
-    named = len(heads) - metrics * (2 if _compares(outcome) else 1)
-    keep: dict[str, list[int]] = {"": [*range(named + metrics)]}
-    if _compares(outcome):
-        keep[f"difference to {outcome.comparison.baseline}"] = [*range(named - 1), *range(named + metrics, len(heads))]
-    out = []
-    for title, columns in keep.items():
-        chosen = [(line, row) for line, row in zip(lines(outcome), rows, strict=True) if not title or line.differences]
-        settings = [line.setting for line, _ in chosen]
-        words = [[row[column] for column in columns] for _, row in chosen]
-        for k in range(1, len(words)) if _settings(outcome) else ():
-            words[k][0] = "" if settings[k] == settings[k - 1] else words[k][0]
-        out.append(Half(title, [heads[column] for column in columns], words, settings))
-    return out
+    return f"{round(value.mean, digits) + 0.0:{plus}.{digits}f}{half}"  # + 0.0: no -0.00
 
 
 def rich_table(outcome: Outcome) -> list[Table | str]:
+    """For a terminal of 80 columns: a table of scores and one of differences for each setting, the finding, the note."""
     parts: list[Table | str] = []
-    for half in halves(outcome):
-        table = Table(title=half.title or None, title_justify="left")
-        for heading in half.headings:
-            word = heading in ("method", "setting")
-            table.add_column(heading, justify="left" if word else "right", no_wrap=word)
-        for k, row in enumerate(half.rows):
-            if k and half.settings[k] != half.settings[k - 1]:
-                table.add_section()
-            table.add_row(*row)
-        parts.append(table)
-    return [*parts, note(outcome), *tuning(outcome)]
+    for setting in dict.fromkeys(setting for _, setting in outcome.finals):
+        here = [line for line in lines(outcome) if line.setting == setting]
+        parts.append(scores_table(outcome, here, setting))
+        if any(line.differences for line in here):
+            title = ", ".join(filter(None, (setting, f"difference to {outcome.comparison.baseline}")))
+            parts.append(_differences(outcome, [line for line in here if line.differences], title))
+    found = findings.sentence(outcome)
+    return [*parts, *(folded(words) for words in (found, marks_note(outcome), note(outcome), *tuning(outcome)) if words)]
 
 
 def tuning(outcome: Outcome) -> list[str]:
     """How the settings of each cell were found, where they were searched."""
     cells = [cell for cell in outcome.comparison.cells if cell.tuned]
     return [f"{cell.method}{f', {cell.setting}' if cell.setting else ''}: {cell.tuned}" for cell in cells]
+
+
+def scores_table(outcome: Outcome, here: list[Line], title: str, more: dict[str, dict[str, str]] | None = None) -> Table:
+    """Methods x metrics with their marks; `more` has further columns by heading and method."""
+    metrics, more = outcome.comparison.metrics, more or {}
+    counted = len({line.seeds for line in here}) > 1  # else the note says how many
+    headings = ["method", *(["seeds"] if counted else []), *(_two_lines(METRICS[m].heading) for m in metrics), *more]
+    rows = [
+        [
+            line.method, *([str(line.seeds)] if counted else []),
+            *(_aligned(show(line.scores[m], m), line.marks[m]) for m in metrics),
+            *(column[line.method] for column in more.values()),
+        ]
+        for line in here
+    ]  # fmt: skip
+    return layout.rich_table(Grid(headings, rows, 1, title))
+
+
+def _differences(outcome: Outcome, here: list[Line], title: str) -> Table:
+    headings = ["method", *(_two_lines(difference_heading(m)) for m in outcome.comparison.metrics)]
+    rows = [
+        [line.method, *(_aligned(show(d, m, plus="+"), line.verdicts[m]) for m, d in line.differences.items())] for line in here
+    ]
+    return layout.rich_table(Grid(headings, rows, 1, title))
+
+
+def _two_lines(heading: str) -> str:
+    """A heading in two lines where it has two parts, so that a column is no wider than its numbers."""
+    mark = next((mark for mark in (" (", " by ") if mark in heading), None)
+    return heading.replace(mark, f"\n{mark[1:]}", 1) if mark else heading
+
+
+def _aligned(words: str, mark: str) -> str:
+    return f"{words} {mark or ' '}"
 
 
 def markdown(outcome: Outcome) -> str:
@@ -144,28 +171,6 @@ def comma_separated(outcome: Outcome) -> str:
     return file.getvalue()
 
 
-def html(outcome: Outcome) -> str:
-    """Both halves; a setting has a line of its own above its methods."""
-    several = int(_settings(outcome))
-
-    def table(half: Half) -> str:
-        heads = half.headings[several:]
-
-        def row(tag: str, words: list[str]) -> str:
-            kinds = [' class="method"' if head == "method" else "" for head in heads]
-            return f"<tr>{''.join(f'<{tag}{k}>{escape(w)}</{tag}>' for k, w in zip(kinds, words, strict=True))}</tr>"
-
-        body = ""
-        for words in half.rows:
-            if several and words[0]:
-                body += f'<tr class="group"><td class="method" colspan="{len(heads)}">{escape(words[0])}</td></tr>'
-            body += row("td", words[several:])
-        title = f"<h3>{escape(half.title[0].upper() + half.title[1:])}</h3>" if half.title else ""
-        return f'{title}<div class="scroll"><table><thead>{row("th", heads)}</thead><tbody>{body}</tbody></table></div>'
-
-    return "".join(table(half) for half in halves(outcome))
-
-
 def as_object(outcome: Outcome) -> dict[str, Any]:
     folders = {(cell.method, cell.setting): str(cell.folder) for cell in outcome.comparison.cells}
 
@@ -173,10 +178,13 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
         numbers = values(outcome.finals[line.method, line.setting], metric)
         apart = line.differences.get(metric)
         each = {"mean": line.scores[metric].mean, "half_width": line.scores[metric].half, "values": numbers.tolist()}
-        return _known(each | ({"difference": {"mean": apart.mean, "half_width": apart.half}} if apart else {}))
+        each |= {"best": line.marks[metric] == BEST, "level_with_best": line.marks[metric] in (BEST, LEVEL)}
+        return known(each | ({"difference": {"mean": apart.mean, "half_width": apart.half}} if apart else {}))
 
     return {
         "baseline": outcome.comparison.baseline,
+        "finding": findings.sentence(outcome),
+        "intervals": findings.how_intervals(outcome),
         "cells": [
             {
                 "method": line.method, "setting": line.setting, "run": folders[line.method, line.setting],
@@ -192,27 +200,44 @@ FORMATS: dict[str, Callable[[Outcome], str]] = {"markdown": markdown, "latex": l
 SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
-def _known(content: Any) -> Any:
-    """NaN is no JSON."""
+def known(content: Any) -> Any:
+    """The content with None for every number that is not finite: NaN is no JSON."""
     if isinstance(content, dict):
-        return {key: _known(value) for key, value in content.items()}
+        return {key: known(value) for key, value in content.items()}
     if isinstance(content, list):
-        return [_known(value) for value in content]
-    return None if isinstance(content, float) and math.isnan(content) else content
+        return [known(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _settings(outcome: Outcome) -> bool:
     return any(setting for _, setting in outcome.finals)
 
 
-def _compares(outcome: Outcome) -> bool:
+def compares(outcome: Outcome) -> bool:
     return len({method for method, _ in outcome.finals}) > 1
 
 
-def _difference_heading(metric: str) -> str:
+def difference_heading(metric: str) -> str:
     heading = METRICS[metric].heading
     return f"Δ {heading.removesuffix(' %')}" + (" (points)" if METRICS[metric].percent else "")
 
 
-def note(outcome: Outcome) -> str:
-    return NOTE + (f"; Δ: difference to {outcome.comparison.baseline}" if _compares(outcome) else "")
+def note(outcome: Outcome, differences: bool = True) -> str:
+    """How to read the table: which interval it is, whom a difference is taken to, how clients are averaged."""
+    parts = [findings.how_intervals(outcome)]
+    if differences and compares(outcome):
+        parts.append(f"Δ: difference to {outcome.comparison.baseline}, paired by seed")
+    chosen = outcome.comparison.metrics
+    parts += [words for metric, words in (("personal", ONCE), ("personal_by_rows", BY_ROWS)) if metric in chosen]
+    return "; ".join(parts)
+
+
+def marks_note(outcome: Outcome, differences: bool = True) -> str:
+    """What the marks mean; empty where a table has none."""
+    if not compares(outcome):
+        return ""
+    words = f"{BEST} best mean"
+    if any(len(rows) > 1 for rows in outcome.finals.values()):
+        words += f", {LEVEL} not certainly behind it: its paired 95 % interval to the best includes 0"
+        words += f"; {BETTER} certainly better, {WORSE} certainly worse: the interval excludes 0" if differences else ""
+    return words

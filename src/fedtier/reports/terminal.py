@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
+from ..experiments.comparison import Cell, Comparison
 from ..experiments.label_counts import LabelCounts
+from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
 from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
 from ..methods import registry
+from .clients import clients_of, worst_of
+from .layout import folded
+from .load_runs import at, load_run
+from .tables import note
 
 Part = Table | str
 
@@ -22,20 +28,81 @@ def final_object(result: Result) -> dict[str, Any]:
     return {"run": str(result.folder), "seeds": [row["seed"] for row in result.final], "final": result.final}
 
 
+class Column(NamedTuple):
+    heading: str
+    path: tuple[str, ...]
+    metric: str  # in METRICS; empty for the parts of f, which are no test
+    percent: bool = False
+
+
+COLUMNS = (
+    Column("f1", ("f1",), ""), Column("f2", ("f2",), ""), Column("test\nloss", ("global_loss",), "loss"),
+    Column("global\n%", ("global_accuracy",), "global", percent=True),
+    Column("personal\n%", ("personal_accuracy", "mean"), "personal", percent=True),
+    Column("by rows\n%", ("personal_accuracy", "by_rows"), "personal_by_rows", percent=True),
+    Column("worst\n%", ("personal_accuracy", "min"), "worst", percent=True),
+)  # fmt: skip
+
+
 def run_table(result: Result) -> list[Part]:
-    """One line per seed, accuracies in per cent, and where the results are."""
-    config = result.config
+    """One line per seed in 80 columns, the mean and its interval over several, what it cost and where the results are."""
+    config, final = result.config, result.final
+    shown = [column for column in COLUMNS if any(at(row, column.path) is not None for row in final)]
     table = Table(title=f"{config.method.name} on {config.data.name}, {config.run.rounds} rounds", title_justify="left")
-    for heading in ("seed", "f1", "f2", "test loss", "global %", "personal %", "worst %", "p10 %", "up", "down", "seconds"):
+    for heading in ("seed", *(column.heading for column in shown)):
         table.add_column(heading, justify="right")
-    for row in result.final:
-        personal = row["personal_accuracy"]
-        table.add_row(
-            str(row["seed"]), number(row["f1"]), number(row["f2"]), number(row["global_loss"]), percent(row["global_accuracy"]),
-            percent(personal["mean"]), percent(personal["min"]), percent(personal["p10"]),
-            byte_size(row["bytes_up"]), byte_size(row["bytes_down"]), f"{row['seconds']['run']:.1f}",
-        )  # fmt: skip
-    return [table, f"results: {result.folder}"]
+    for row in final:
+        table.add_row(str(row["seed"]), *(_cell(at(row, column.path), column.percent) for column in shown))
+    if len(final) > 1:
+        table.add_section()
+        means = [_mean(final, column) for column in shown]
+        table.add_row("mean", *means)
+        table.add_row("±", *(_half(result, column) for column in shown))
+    outcome = Outcome(Comparison([Cell("", "", config, result.folder)], "", _metrics(shown)), {("", ""): final})
+    words = [folded(note(outcome)), *_worst(result), _cost(final)]
+    return [table, *words, f"results: {result.folder}", f"next: fedtier report {result.folder} --out report.html"]
+
+
+def _metrics(shown: list[Column]) -> tuple[str, ...]:
+    return tuple(column.metric for column in shown if column.metric)
+
+
+def _cell(value: float | None, share: bool) -> str:
+    return percent(value) if share else number(value)
+
+
+def _mean(final: list[dict[str, Any]], column: Column) -> str:
+    known = [value for value in (at(row, column.path) for row in final) if value is not None]
+    return _cell(sum(known) / len(known), column.percent)
+
+
+def _half(result: Result, column: Column) -> str:
+    if not column.metric:
+        return ""
+    found = interval(values(result.final, column.metric), resampling_ratio(result.config, column.metric))
+    return _cell(found.half / (100 if column.percent else 1), column.percent)
+
+
+def _worst(result: Result) -> list[str]:
+    """Who is worst off, by name; nothing where clients have no test rows."""
+    curve = load_run(result.folder)
+    found = worst_of(clients_of([curve]), curve.method)
+    if found is None:
+        return []
+    seed = "" if found.seed is None else f", seed {found.seed}"
+    rows = "" if found.tested is None else f" of {found.tested:.0f} test rows"
+    return [folded(f"worst client: {found.name}{seed}, right on {found.personal[curve.method]:.2f} %{rows}")]
+
+
+def _cost(final: list[dict[str, Any]]) -> str:
+    up, down = (_range([row[key] for row in final]) for key in ("bytes_up", "bytes_down"))
+    each = " a seed" if len(final) > 1 else ""
+    return f"sent: {up} up, {down} down{each}; time: {max(row['seconds']['run'] for row in final):.1f} s"
+
+
+def _range(counts: list[int]) -> str:
+    ends = byte_size(min(counts)), byte_size(max(counts))
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
 def status_table(found: dict[str, Any]) -> list[Part]:

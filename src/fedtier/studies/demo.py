@@ -4,57 +4,79 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from ..experiments import comparison, outcomes
-from ..experiments.outcomes import Interval, Outcome
+from ..experiments.outcomes import Outcome
 from ..experiments.progress import Progress
 from ..experiments.run_folder import new_folder
+from ..reports import findings, layout, tables
+from ..reports.clients import Client, clients_of, enough_rows
+from ..reports.load_runs import load_run
 from ..reports.terminal import Part, byte_size
 
+OURS, ALONE = "ZO-HFL", "local only"  # labels of demo.toml
+CAUTION = "The settings were picked on these test rows: a demonstration, not evidence."
 
-def run_demo(folder: Path | None, progress: Progress) -> list[Part]:
-    """Runs the comparison in demo.toml into `folder` (by default runs/DATE-demo); a table and a few sentences about it."""
+
+class Demo(NamedTuple):
+    parts: list[Part]  # for people
+    content: dict[str, Any]  # for machines
+
+
+def run_demo(folder: Path | None, progress: Progress) -> Demo:
+    """Runs the comparison in demo.toml into `folder` (by default runs/DATE-demo); a table and what it says."""
     folder = folder or new_folder("demo")
     with resources.as_file(resources.files("fedtier.studies") / "demo.toml") as file:
         wanted = comparison.load_comparison(file, folder)
-    outcome = outcomes.run_cells(wanted, progress)
-    return [_table(outcome), *_words(outcome), f"results: {folder}"]
+    return show_demo(outcomes.run_cells(wanted, progress), folder)
+
+
+def show_demo(outcome: Outcome, folder: Path) -> Demo:
+    """The comparison's table, its finding against the strongest row, who gains, and the next command to try."""
+    said = [findings.sentence(outcome), worst_off_words(outcome), CAUTION]
+    said += [tables.marks_note(outcome, differences=False), tables.note(outcome, differences=False)]
+    words = [layout.folded(sentence) for sentence in said if sentence]
+    content: dict[str, Any] = tables.as_object(outcome) | {"results": str(folder)}
+    for cell in content["cells"]:
+        cell["final"] = outcome.finals[cell["method"], cell["setting"]]
+    next_step = f"next: fedtier report {folder} --out report.html"
+    return Demo([_table(outcome), *words, f"results: {folder}", next_step], tables.known(content))
 
 
 def _table(outcome: Outcome) -> Table:
     first = outcome.comparison.cells[0].config
     data, run = first.data, first.run
     title = f"{data.name}, {data.clients} clients, Dirichlet({data.alpha:g}), {run.rounds} rounds, {run.seeds} seeds"
-    caption = "mean ± 95 % interval over seeds; personal and worst: on each client's own test rows"
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
-    table.add_column("method")
-    for metric in outcome.comparison.metrics:
-        table.add_column(comparison.METRICS[metric].heading, justify="right")
-    table.add_column("sent by clients", justify="right")
-    for (method, _), rows in outcome.finals.items():
-        scores = [_interval(outcomes.interval(outcomes.values(rows, metric))) for metric in outcome.comparison.metrics]
-        table.add_row(method, *scores, byte_size(rows[0]["bytes_up"]))
-    return table
+    sent = {method: byte_size(rows[0]["bytes_up"]) if rows else "-" for (method, _), rows in outcome.finals.items()}
+    return tables.scores_table(outcome, tables.lines(outcome), title, {"sent by\nclients": sent})
 
 
-def _interval(found: Interval) -> str:
-    return "-" if found.mean != found.mean else f"{found.mean:.1f} ± {found.half:.1f}"
+def worst_off_words(outcome: Outcome) -> str:
+    """In how many seeds the client that is worst off alone is the one that gains most by taking part."""
+    cells = {cell.method: cell for cell in outcome.comparison.cells if outcome.finals[cell.method, cell.setting]}
+    if OURS not in cells or ALONE not in cells:
+        return ""
+    curves = [load_run(cells[label].folder)._replace(method=label) for label in (OURS, ALONE)]
+    counted = [gains_most(members) for members in _by_seed(clients_of(curves)).values() if members]
+    return (
+        f"In {sum(counted)} of {len(counted)} seeds the client that is worst off alone gains most from {OURS} "
+        f"(against {ALONE}, among clients with enough test rows)."
+    )
 
 
-def _words(outcome: Outcome) -> list[str]:
-    """Differences seed by seed, so that the luck of the split cancels."""
-    setting = outcome.comparison.cells[0].setting
-    lines = []
-    for metric, other, claim in (
-        ("global", "server only", "the clients' data improve the server's model"),
-        ("personal", "local only", "taking part improves a client's own model"),
-        ("worst", "local only", "and the worst-off client gains most"),
-    ):
-        base = comparison.Comparison(outcome.comparison.cells, other, outcome.comparison.metrics)
-        gain = outcomes.paired(outcome._replace(comparison=base), "ZO-HFL", setting, metric)
-        sure = gain.mean - gain.half > 0
-        verdict = claim if sure else f"not certain here that {claim.removeprefix('and ')}"
-        lines.append(f"ZO-HFL against {other}, {metric}: {gain.mean:+.1f} ± {gain.half:.1f} points: {verdict}")
-    return lines
+def gains_most(members: list[Client]) -> bool:
+    """Whether the client with the worst model of its own is the one, or one of those, that gain most from ours."""
+    worst = min(members, key=lambda client: client.personal[ALONE])
+    most = max(client.personal[OURS] - client.personal[ALONE] for client in members)
+    return worst.personal[OURS] - worst.personal[ALONE] >= most - 1e-9
+
+
+def _by_seed(found: list[Client]) -> dict[int | None, list[Client]]:
+    out: dict[int | None, list[Client]] = {}
+    for client in found:
+        if enough_rows(client) and OURS in client.personal and ALONE in client.personal:
+            out.setdefault(client.seed, []).append(client)
+    return out

@@ -1,0 +1,185 @@
+"""What a comparison found and how sure it is, in words: for the top of a page, the end of a table, the demo.
+
+A method is certainly best in a metric when its paired 95 % interval against every other method excludes 0: each of these
+must hold, so picking the best afterwards does not make the statement weaker than 95 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..experiments.comparison import METRICS
+from ..experiments.outcomes import Interval, Outcome, interval, paired, resampling_ratio, score, values
+from .load_runs import Curve, data_of
+
+PLACES = {
+    "global": "in global accuracy", "personal": "in personal accuracy", "personal_by_rows": "in personal accuracy",
+    "worst": "at the worst client",
+}  # fmt: skip
+CORRECTED = "corrected for seeds that split the same rows anew: s^2 (1/n + n_test/n_train), Nadeau and Bengio 2003"
+PLAIN = "all seeds are judged on the same rows"
+
+
+class Lead(NamedTuple):
+    """Who has the best mean in a metric, and against whom that is certain."""
+
+    metric: str
+    setting: str
+    method: str
+    score: Interval
+    other: str  # the strongest other method; empty when there is none
+    margin: Interval  # over it, counted so that more is better
+    unsure: tuple[str, ...]  # the other methods whose paired interval does not exclude 0
+
+    @property
+    def certain(self) -> bool:
+        return bool(self.other) and not self.unsure
+
+
+def lower_is_better(metric: str) -> bool:
+    """Of losses and errors; not of R2, which is no percentage either."""
+    return not METRICS[metric].percent and not METRICS[metric].path[-1].endswith("r2")
+
+
+def gain(outcome: Outcome, method: str, setting: str, metric: str, other: str) -> Interval:
+    """The paired difference of `method` to `other`, counted so that more is better."""
+    found = paired(outcome, method, setting, metric, other)
+    return Interval(-found.mean, found.half) if lower_is_better(metric) else found
+
+
+def lead(outcome: Outcome, metric: str, setting: str) -> Lead | None:
+    """The best mean of a metric in a setting; None where nobody has one."""
+    means = {}
+    for (method, its), rows in outcome.finals.items():
+        known = values(rows, metric)
+        if its == setting and len(known) and not math.isnan(known.mean()):
+            means[method] = -known.mean() if lower_is_better(metric) else known.mean()
+    if not means:
+        return None
+    best, *others = sorted(means, key=lambda method: -means[method])
+    gains = {other: gain(outcome, best, setting, metric, other) for other in others}
+    unsure = tuple(other for other in others if not (gains[other].mean > 0 and gains[other].excludes_zero()))
+    nothing = Interval(math.nan, math.nan)
+    margin = gains[others[0]] if others else nothing
+    return Lead(metric, setting, best, score(outcome, best, setting, metric), others[0] if others else "", margin, unsure)
+
+
+def leads(outcome: Outcome) -> list[Lead]:
+    """One for each setting and metric; a loss counts only where there is no accuracy, and of the two means over clients the
+    one by rows, where there are both."""
+    metrics = [m for m in outcome.comparison.metrics if METRICS[m].percent] or [*outcome.comparison.metrics]
+    metrics = [m for m in metrics if m != "personal" or "personal_by_rows" not in metrics]
+    settings = dict.fromkeys(setting for _, setting in outcome.finals)
+    found = [lead(outcome, metric, setting) for metric in metrics for setting in settings]
+    return [one for one in found if one is not None]
+
+
+def sentence(outcome: Outcome) -> str:
+    """One sentence: which method is best in what, against the strongest other one, and how sure that is."""
+    found = leads(outcome)
+    if not found:
+        return "No run has got to its end yet."
+    if len({one.setting for one in found}) > 1:
+        return over_settings(found)
+    if not found[0].other:
+        return ""
+    if all(math.isnan(one.margin.half) for one in found):
+        ahead = joined([f"{one.method} is ahead of {one.other} by {apart(one)} {place(one.metric)}" for one in found])
+        return f"{ahead}: one seed, so nothing is certain."
+    sure = [f"{place(one.metric)} {one.method} is certainly best ({against(one)})" for one in found if one.certain]
+    open_ones = [f"{place(one.metric)} ({one.method} {against(one)})" for one in found if not one.certain]
+    if open_ones:
+        none = "none is certainly best" if sure else "no method is certainly best"
+        sure.append(f"{none} {joined(open_ones, 'or')}")
+    whole = "; ".join(sure)
+    return whole[0].upper() + whole[1:] + "."
+
+
+def reached(curve: Curve) -> str:
+    """What a run got to, where there is nothing to compare it with."""
+    final = curve.final()
+    where = f" ({curve.setting})" if curve.setting else ""
+    if not final:
+        end = f"diverged: {curve.diverged}" if curve.diverged else "is not finished"
+        last = f"round {curve.rows[-1]['round']} of {curve.config.run.rounds}"
+        return f"{curve.method}{where} {end}; it was last judged after {last}."
+    personal = "personal_by_rows" if any(not math.isnan(v) for v in values(final, "personal_by_rows")) else "personal"
+    words = {"global": "on the test rows", personal: "with the clients' personal models", "worst": "at the worst client"}
+    found = {metric: interval(values(final, metric), resampling_ratio(curve.config, metric)) for metric in (*words, "loss")}
+    parts = [
+        f"{amount(found[metric], metric)} {where}" for metric, where in words.items() if not math.isnan(found[metric].mean)
+    ]
+    parts = parts or [f"a test loss of {amount(found['loss'], 'loss')}"]
+    sure = f"95 % intervals over {len(final)} seeds" if len(final) > 1 else "one seed, so how sure this is cannot be said"
+    return f"{curve.method} on {data_of(curve.config)}{where} reached {joined(parts)} ({sure})."
+
+
+def over_settings(found: Sequence[Lead]) -> str:
+    """One clause per metric: in how many settings each method is ahead, and in how many of these certainly."""
+    clauses = []
+    for metric in dict.fromkeys(one.metric for one in found):
+        here = [one for one in found if one.metric == metric]
+        by_method = {one.method: [each for each in here if each.method == one.method] for one in here}
+        ordered = sorted(by_method.items(), key=lambda entry: -len(entry[1]))
+        certain = [sum(one.certain for one in ones) or "none" for _, ones in ordered]
+        parts = [
+            f"{name} leads in {len(ones)} (certainly in {sure})" for (name, ones), sure in zip(ordered, certain, strict=True)
+        ]
+        clauses.append(f"{place(metric)} {joined(parts)}")
+    return f"Of {len({one.setting for one in found})} settings: {'; '.join(clauses)}."
+
+
+def against(one: Lead) -> str:
+    """`95.9 %, 0.7 ± 0.8 points above server only`: the strongest other method, then those that are no clearer."""
+    value, side = one.score._replace(half=math.nan), "below" if lower_is_better(one.metric) else "above"
+    words = f"{amount(value, one.metric)}, {apart(one)} {side} {one.other}"
+    others = [other for other in one.unsure if other != one.other]
+    return words + (f", not certain against {joined(others)}" if others and one.other not in one.unsure else "")
+
+
+def apart(one: Lead) -> str:
+    """`0.7 ± 0.8 points`."""
+    digits = _digits(one.margin.half, one.metric)
+    half = "" if math.isnan(one.margin.half) else f" ± {one.margin.half:.{digits}f}"
+    return f"{one.margin.mean:.{digits}f}{half}" + (" points" if METRICS[one.metric].percent else "")
+
+
+def amount(value: Interval, metric: str) -> str:
+    """`95.9 ± 0.7 %`, without the half-width where there is none."""
+    digits = _digits(value.half, metric)
+    half = "" if math.isnan(value.half) else f" ± {value.half:.{digits}f}"
+    return f"{value.mean:.{digits}f}{half}" + (" %" if METRICS[metric].percent else "")
+
+
+def place(metric: str) -> str:
+    return PLACES.get(metric, f"in {METRICS[metric].heading.removesuffix(' %')}")
+
+
+def how_intervals(outcome: Outcome) -> str:
+    """Which interval it is, for a caption; by metric where they differ."""
+    seeds = sorted({len(rows) for rows in outcome.finals.values() if rows})
+    if not seeds or seeds[-1] < 2:
+        return "values of one seed, hence no intervals"
+    metrics, cells = outcome.comparison.metrics, outcome.comparison.cells
+    redrawn = [m for m in metrics if any(resampling_ratio(cell.config, m) > 0 for cell in cells)]
+    count = "/".join(map(str, seeds))
+    head = f"mean ± half-width of the 95 % interval over {count} seeds, Student's t"
+    if len(redrawn) == len(metrics):
+        return f"{head}, {CORRECTED}"
+    if not redrawn:
+        return f"{head}; {PLAIN}"
+    names = joined([METRICS[m].heading for m in redrawn])
+    return f"{head}; of {names} {CORRECTED}; of the others plain: {PLAIN}"
+
+
+def joined(parts: Sequence[str], last: str = "and") -> str:
+    """`a, b and c`."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
+
+
+def _digits(half: float, metric: str) -> int:
+    """As many as the half-width needs to show a digit, at least one."""
+    least = 1 if METRICS[metric].percent else 4
+    return least if math.isnan(half) or half <= 0 else min(4, max(least, math.ceil(-math.log10(half))))

@@ -1,0 +1,101 @@
+"""What a comparison found, in words: from made-up scores whose intervals are known in closed form."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from fedtier.experiments import config as configuration
+from fedtier.experiments.comparison import Cell, Comparison
+from fedtier.experiments.outcomes import Outcome
+from fedtier.reports import findings, page_tables, tables
+
+FIXED = configuration.load_config(None, ["data.test_seed=0"])  # all seeds have the same test rows: Student's t
+DRAWN = configuration.load_config(None, [])
+
+
+def made_up(scores: dict, metrics=("global",), baseline="a", config=FIXED) -> Outcome:
+    """By method, or by (method, setting): an accuracy for each seed; the loss is 1 minus it."""
+    scores = {key if isinstance(key, tuple) else (key, ""): values for key, values in scores.items()}
+    finals = {
+        key: [{"seed": s, "global_accuracy": a, "global_loss": 1 - a} for s, a in enumerate(values)]
+        for key, values in scores.items()
+    }
+    cells = [Cell(method, setting, config, Path(method)) for method, setting in finals]
+    return Outcome(Comparison(cells, baseline, metrics), finals)
+
+
+CERTAIN = {"a": [0.50, 0.52, 0.54], "b": [0.70, 0.72, 0.75], "c": [0.60, 0.62, 0.63]}
+# b - c: 10, 10, 12 points, mean 10.667, s = 1.1547, half = 4.302653 * 1.1547 / sqrt(3) = 2.868
+
+
+def test_the_best_is_told_against_the_strongest_other_and_not_the_weakest():
+    assert findings.sentence(made_up(CERTAIN)) == (
+        "In global accuracy b is certainly best (72.3 %, 10.7 ± 2.9 points above c)."
+    )
+
+
+def test_nothing_is_certain_where_the_interval_includes_0():
+    # a - b: 2, -1, 2 points, mean 1, s = sqrt(3), half = 4.302653
+    said = findings.sentence(made_up({"a": [0.52, 0.50, 0.54], "b": [0.50, 0.51, 0.52]}))
+    assert said == "No method is certainly best in global accuracy (a 52.0 %, 1.0 ± 4.3 points above b)."
+
+
+def test_a_method_is_certainly_best_only_if_it_is_certain_against_every_other():
+    # the strongest other is certainly behind, a wilder one is not
+    scores = {"best": [0.80, 0.81, 0.82], "steady": [0.75, 0.76, 0.77], "wild": [0.10, 0.95, 0.90]}
+    (lead,) = findings.leads(made_up(scores))
+    assert lead.other == "steady" and lead.margin == pytest.approx((5.0, 0.0), abs=1e-9) and lead.unsure == ("wild",)
+    assert not lead.certain and "not certain against wild" in findings.sentence(made_up(scores))
+
+
+def test_one_seed_leaves_nothing_certain_and_a_loss_is_better_below():
+    said = findings.sentence(made_up({"a": [0.5], "b": [0.7]}))
+    assert said == "b is ahead of a by 20.0 points in global accuracy: one seed, so nothing is certain."
+    said = findings.sentence(made_up(CERTAIN, metrics=("loss",)))
+    assert said == "In test loss b is certainly best (0.2767, 0.1067 ± 0.0287 below c)."
+
+
+def test_over_several_settings_leads_are_counted():
+    scores = {(m, s): v for s in ("x", "y") for m, v in CERTAIN.items()} | {("a", "y"): [0.8, 0.9, 0.7]}
+    said = findings.sentence(made_up(scores))
+    assert said == "Of 2 settings: in global accuracy b leads in 1 (certainly in 1) and a leads in 1 (certainly in none)."
+
+
+def test_the_caption_says_which_interval_it_is():
+    fixed, drawn = (findings.how_intervals(made_up(CERTAIN, config=config)) for config in (FIXED, DRAWN))
+    assert "Student's t; all seeds are judged on the same rows" in fixed and "Nadeau" not in fixed
+    assert "over 3 seeds" in drawn and "(1/n + n_test/n_train), Nadeau and Bengio 2003" in drawn
+    both = findings.how_intervals(made_up(CERTAIN, metrics=("global", "personal")))
+    assert "of personal % corrected" in both and "of the others plain" in both
+    assert findings.how_intervals(made_up({"a": [0.5], "b": [0.6]})) == "values of one seed, hence no intervals"
+
+
+def test_best_and_level_values_and_certain_differences_have_marks():
+    level = CERTAIN | {"d": [0.60, 0.80, 0.70]}
+    found = {line.method: line for line in tables.lines(made_up(level, metrics=("global", "loss")))}
+    assert {m: line.marks["global"] for m, line in found.items()} == {"a": "", "b": "★", "c": "", "d": "≈"}
+    assert {m: line.verdicts.get("global") for m, line in found.items()} == {"a": None, "b": "▲", "c": "▲", "d": ""}
+    assert {m: line.marks["loss"] for m, line in found.items()} == {"a": "", "b": "★", "c": "", "d": "≈"}
+    assert found["b"].verdicts["loss"] == "▲"  # a loss that is certainly lower is better
+    worse = {line.method: line for line in tables.lines(made_up(CERTAIN, baseline="b"))}
+    assert worse["a"].verdicts["global"] == "▼" == worse["c"].verdicts["global"]
+
+
+def test_marks_are_words_too_on_a_page():
+    html = page_tables.results(made_up(CERTAIN))
+    assert html.count('aria-label="best mean"') == 1 and html.count('aria-label="certainly better"') == 2
+    assert html.count('class="full"') == 2 and 'class="hollow"' not in html
+    assert html.count('class="hollow"') == 0 and "Difference to a, paired by seed" in html
+    unsure = page_tables.results(made_up({"a": [0.52, 0.50, 0.54], "b": [0.50, 0.51, 0.52]}))
+    assert unsure.count('class="hollow"') == 1 and "certainly" not in unsure.split('<p class="note">')[0].replace(
+        "not certainly", ""
+    )
+
+
+def test_a_table_is_strict_json_even_with_nothing_measured():
+    content = tables.as_object(made_up({"a": [math.nan, math.nan], "b": []}))
+    text = json.dumps(content, allow_nan=False)
+    assert json.loads(text)["cells"][0]["metrics"]["global"]["mean"] is None
+    assert "-0.00" not in tables.show(tables.Interval(-0.001, 1.0), "global", plus="+")

@@ -1,0 +1,48 @@
+"""Tables in a terminal of 80 columns, and what stands below them."""
+
+import pytest
+
+from fedtier.cli.shared import plain
+from fedtier.experiments import outcomes
+from fedtier.experiments.run import Result
+from fedtier.reports import clients, terminal
+
+from ..small_runs import METHODS, SHORT, options
+
+
+def widest(text: str) -> int:
+    """The longest line that holds no path, which nobody may break."""
+    return max(len(line.rstrip()) for line in text.splitlines() if "/" not in line or line.startswith(("│", "┃")))
+
+
+@pytest.fixture
+def result(outcome) -> Result:
+    cell = next(cell for cell in outcome.comparison.cells if cell.method == "fedavg")
+    return Result(cell.folder, cell.config, outcome.finals["fedavg", ""], None, None)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_run_is_readable_at_80_columns_and_names_its_worst_client(result, monkeypatch, seeds):
+    monkeypatch.setattr(clients, "LEAST_ROWS", 1)  # the test's clients are small
+    out = plain(terminal.run_table(result._replace(final=result.final[:seeds])))
+    assert widest(out) <= 80 and "worst client: client " in out and "sent: " in out and "time: " in out
+    *_, where, after = out.splitlines()
+    assert where == f"results: {result.folder}" and after == f"next: fedtier report {result.folder} --out report.html"
+    assert ("│ mean │" in out) == (seeds > 1)
+
+
+def test_the_interval_below_a_run_is_that_of_its_seeds(result):
+    ratio = outcomes.resampling_ratio(result.config, "global")
+    numbers = [100 * row["global_accuracy"] for row in result.final]
+    half = 12.706205 * abs(numbers[1] - numbers[0]) / 2**0.5 * (1 / 2 + ratio) ** 0.5  # t with 1 degree of freedom
+    table = terminal.run_table(result)[0]
+    columns = {column.header.replace("\n", " "): list(column.cells) for column in table.columns}
+    assert columns["seed"] == ["0", "1", "mean", "±"] and columns["global %"][-1] == f"{half:.2f}"
+
+
+def test_a_comparison_is_readable_at_80_columns_and_ends_with_what_it_found(fedtier, cells):
+    code, out, _ = fedtier("compare", "--methods", *METHODS, *options(SHORT), "--seeds", "2", "--store", cells)
+    assert code == 0 and widest(out) <= 80
+    words = " ".join(out.split())
+    assert "ertainly best" in words and "★ best mean" in words and "Nadeau and Bengio 2003" in words
+    assert "a client counts once, however few rows it has" in words
