@@ -38,7 +38,7 @@ def estimate(plus, minus, v, eta, n):
 def test_twenty_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled):
     with jax.enable_x64(True):
         federation, plan = digits(radius=0.3, dtype=np.float64), bumpy_plan(20)
-        model = softmax(64, 10)
+        model = softmax(64, 10, bias=False)
         problem = supervised(cross_entropy(model), penalty=2.0, proximity=0.5, Y=ball())
         x = model.init(None)._replace(weight=jnp.zeros((10, 64), jnp.float64))
         wanted = reference.zo_hfl(
@@ -129,7 +129,7 @@ def models(*states):
 
 class TestReductions:
     federation, plan = digits(), bumpy_plan(6)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.2)
 
     def play(self, method, federation=None, plan=None):
@@ -167,7 +167,7 @@ class TestReductions:
 
 def test_scaffolds_server_control_stays_the_mean_of_the_clients_under_partial_participation():
     federation, plan = digits(), bumpy_plan(8)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model))
     state = play(scaffold(problem), federation, plan, model.init(None), 8)
     mean = np.asarray(state.clients.c.weight).mean(axis=0)
@@ -177,7 +177,7 @@ def test_scaffolds_server_control_stays_the_mean_of_the_clients_under_partial_pa
 
 def test_scaffolds_control_is_the_mean_gradient_along_the_path_with_decaying_steps():
     federation = digits(clients=3)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model))
     plan = bumpy_free_plan(1, 3, steps=4)
     state = play(scaffold(problem, batch=8), federation, plan, model.init(None), 1)
@@ -196,7 +196,7 @@ def test_scaffolds_control_is_the_mean_gradient_along_the_path_with_decaying_ste
 
 def test_a_straggler_leaves_scaffolds_controls_alone():
     federation = digits(clients=3)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     plan = bumpy_free_plan(2, 3, steps=0)
     state = play(scaffold(supervised(cross_entropy(model))), federation, plan, model.init(None), 2)
     assert not np.asarray(state.clients.c.weight).any() and not np.asarray(state.server.c.weight).any()
@@ -204,7 +204,7 @@ def test_a_straggler_leaves_scaffolds_controls_alone():
 
 def test_local_only_trains_each_client_from_where_it_stopped():
     federation, plan = digits(), bumpy_plan(6)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     state = play(local_only(supervised(cross_entropy(model))), federation, plan, model.init(None), 6)
     trained = {int(i) for r in range(6) for i, h, a in zip(plan.ids[r], plan.steps[r], plan.arrived[r], strict=True) if a and h}
     moved = np.abs(np.asarray(state.clients.y.weight)).max(axis=(1, 2)) > 0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..errors import FedtierError, require
 
 CHUNK = 1 << 22  # numbers looked at in one go, so that a check costs no second copy of the data
+
+
+Task = Literal["classification", "regression"]
 
 
 class Dataset(NamedTuple):
@@ -21,14 +24,15 @@ class Dataset(NamedTuple):
 
     name: str
     inputs: np.ndarray  # [N, ...] uint8 or float32; images [N, channels, height, width]
-    labels: np.ndarray  # [N] int32, 0 .. classes - 1
-    label_names: tuple[str, ...]  # what class k was called at the source
+    labels: np.ndarray  # [N] int32, 0 .. classes - 1; or float32, the target of a regression
+    label_names: tuple[str, ...]  # what class k was called at the source; () for a regression
     owner: np.ndarray | None = None  # [N] int32, 0 .. clients - 1: the natural client of each row
     owner_names: tuple[str, ...] = ()  # () when owners are mere numbers
     shift: Any = np.float32(0)  # a number, or an array that broadcasts against one row
     scale: Any = np.float32(1)
     test_rows: int = 0  # how many rows at the end are the publisher's test set
     columns: tuple[str, ...] = ()  # names of the features, for tables
+    task: Task = "classification"
 
     @property
     def rows(self) -> int:
@@ -38,6 +42,11 @@ class Dataset(NamedTuple):
     @property
     def classes(self) -> int:
         return len(self.label_names)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model gives for a row: one per class, or the one prediction of a regression."""
+        return 1 if self.task == "regression" else self.classes
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from ..engines import State
 from ..engines.engine import check_federation, initial_state
 from ..errors import require
 from ..experiments.assemble import Experiment
-from ..experiments.metrics import Scores, evaluated_clients, global_scores
+from ..experiments.metrics import FEWEST, Quality, Scores, evaluated_clients, global_scores
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row, solves
 from ..experiments.run import Result
@@ -84,6 +84,7 @@ class _Server:
         job = Job(
             run_id, tuple(run.wire.sites), experiment.method, self.plan, experiment.key[0], view,
             lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, card).text(), x,
+            np.finfo(np.float32).max if experiment.dataset.task == "regression" else 1.0,
         )  # fmt: skip
         self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped)
         self.first, self.ledger, self.spent, self.written = self._resumed(Ledger.first(state.server, len(run.wire.sites)))
@@ -136,9 +137,13 @@ class _Server:
         who = evaluated_clients(self.experiment).tolist()
         ledger, told = self.driver.score(ledger, number, who, self.experiment.steps[number])
         nothing = (np.nan, np.nan, np.nan)
-        f2, personal, shared = (np.asarray([told.get(i, nothing)[k] for i in who])[None] for k in range(3))
-        f1, loss, accuracy = (np.asarray(value)[None] for value in self.measure(ledger.server, self.federation))
-        self.scores = Scores(f1, loss, accuracy, f2, personal, shared)
+        f2, *told_quality = (np.asarray([told.get(i, nothing)[k] for i in who])[None] for k in range(3))
+        known = "rmse" if self.experiment.dataset.task == "regression" else "accuracy"
+        empty = Quality(*(np.full((1, len(who)), np.nan) for _ in Quality._fields))
+        personal, shared = (empty._replace(**{known: value}) for value in told_quality)
+        f1, loss, test = jax.tree.map(lambda a: np.asarray(a)[None], self.measure(ledger.server, self.federation))
+        unasked = np.full((1, len(who)), FEWEST)  # a site says itself how many rows it holds back: all may be the worst
+        self.scores = Scores(f1, loss, test, f2, personal, shared, unasked)
         self._write(self.scores, ledger, number)
         return ledger
 
@@ -146,7 +151,7 @@ class _Server:
         steps = int(ledger.local_steps) * solves(self.experiment)
         spent = Spent(int(ledger.bytes_down), int(ledger.bytes_up), steps)
         seconds = {"compile": 0.0, "run": self.seconds()}
-        line = row(scores, 0, number, self.run.config.run.seed, spent, seconds)
+        line = row(scores, 0, number, self.run.config.run.seed, spent, seconds, self.experiment.unit(0))
         self.store.append([line])
         self.written += 1
         self.store.write("sites.json", json.dumps(_table(self.run.wire.sites, ledger), indent=1).encode())

@@ -126,8 +126,8 @@ def _played(plan: Algorithm, view: View, held_view: View, train: int, held: int,
         return local(state, shared, own, view, spec_of(weight), turn)
 
     def score(state: PyTree, x: PyTree, turn: Turn, weight: float) -> tuple[Scores, PyTree]:
-        numbers, y = measure(state, x, view, held_view, spec_of(weight), turn)
-        return Scores(*(float(value) for value in numbers)), y
+        (f2, personal, shared), y = measure(state, x, view, held_view, spec_of(weight), turn)
+        return Scores(float(f2), float(personal.main), float(shared.main)), y
 
     def init(x: PyTree) -> PyTree:
         return jax.tree.map(jnp.asarray, method.client_init(x, spec_of(1.0)))

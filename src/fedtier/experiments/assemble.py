@@ -18,9 +18,10 @@ from ..federation import Federation, Plan, Window, build, growing_steps, make_pl
 from ..keys import Tag
 from ..methods import Method, lower_level, make, pretrain
 from ..methods.solvers import LowerLevel
-from ..problem import Bilevel, Model, Rows, Spec, ball, cnn, cross_entropy, mlp, scaled, softmax, supervised
+from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .config import Config
+from .models import loss_of, model_of
 
 
 class Experiment(NamedTuple):
@@ -42,6 +43,15 @@ class Experiment(NamedTuple):
     def clients(self) -> int:
         """m, a seat for the server's data not counted."""
         return self.steps.shape[1]
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """[m] the owners' names where clients are natural, else their numbers."""
+        return client_names(self.config, self.dataset, self.clients)
+
+    def unit(self, s: int) -> float | None:
+        """The deviation of the label for seed number s, in which a regression is computed; None for classes."""
+        return None
 
 
 class Algorithm(NamedTuple):
@@ -112,6 +122,12 @@ def _clients(config: Config, dataset: Dataset) -> int:
     return dataset.clients if config.data.partition == "natural" else config.data.clients
 
 
+def client_names(config: Config, dataset: Dataset, clients: int) -> tuple[str, ...]:
+    """[m] the owners' names where clients are natural, else their numbers."""
+    owned = config.data.partition == "natural" and len(dataset.owner_names) == clients
+    return tuple(map(str, dataset.owner_names if owned else range(clients)))
+
+
 def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
     """The same experiment with other values in [method]; they may be traced, so nothing is checked."""
     method_table = experiment.config.method.model_copy(update=options)
@@ -132,22 +148,9 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
     limits = {"penalty": method.penalty, "proximity": method.proximity, "Y": None if method.radius is None else ball()}
     if dataset.name == "quadratic":
         return None, two_level_quadratic(**limits), np.asarray(dataset.model_inputs())
-    features = int(np.prod(dataset.shape))
-    makers: dict[str, Callable[[], Model]] = {
-        "softmax": lambda: softmax(features, dataset.classes),
-        "mlp": lambda: mlp(features, dataset.classes, config.model.hidden, config.model.depth),
-        "cnn": lambda: cnn(dataset.classes, _image_shape(dataset)),
-    }
-    model = scaled(makers[config.model.name](), dataset.shift, dataset.scale)
-    return model, supervised(cross_entropy(model), **limits), Rows(dataset.inputs, dataset.labels)  # pyright: ignore[reportArgumentType]
-
-
-def _image_shape(dataset: Dataset) -> tuple[int, int, int]:
-    if len(dataset.shape) != 3:
-        raise FedtierError(
-            "model.name", "cnn", f"needs images, {dataset.name} has rows of shape {dataset.shape}", "use softmax or mlp"
-        )
-    return dataset.shape
+    model = model_of(config, dataset)
+    rows = Rows(dataset.inputs, dataset.labels)  # pyright: ignore[reportArgumentType]
+    return model, supervised(loss_of(config, dataset, model), **limits), rows
 
 
 def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator) -> Federation:

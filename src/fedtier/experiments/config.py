@@ -52,9 +52,12 @@ class Data(Table):
 
 
 class ModelTable(Table):
-    name: Literal["softmax", "mlp", "cnn"] = "softmax"
+    name: Literal["linear", "softmax", "mlp", "cnn"] = "linear"  # linear: softmax regression where the labels are classes
+    bias: bool = True  # an intercept in every layer; the paper has none
     hidden: int = Field(default=64, ge=1)
     depth: int = Field(default=1, ge=1)
+    loss: Literal["auto", "cross_entropy", "squared", "huber"] = "auto"  # auto: cross entropy for classes, else squared
+    huber_width: float = Field(default=1.0, gt=0, allow_inf_nan=False)  # in deviations of the label
 
 
 class MethodTable(Table):

@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from ..datasets import Dataset
 from ..federation import Federation
-from .assemble import Experiment, federate, load_data
+from .assemble import Experiment, client_names, federate, load_data
 from .config import Config
 
 
@@ -83,7 +83,6 @@ def _count(config: Config, dataset: Dataset, federation: Federation) -> LabelCou
     cells = np.repeat(np.arange(m), sizes) * classes + label
     clients = np.bincount(cells, minlength=m * classes).reshape(m, classes)
     labels = tuple(str(name) for name in dataset.label_names) or tuple(str(k) for k in range(classes))
-    owned = config.data.partition == "natural" and len(dataset.owner_names) == len(clients)
-    names = tuple(map(str, dataset.owner_names if owned else range(len(clients))))
+    names = client_names(config, dataset, m)
     server, test = counts(*federation.server), counts(*federation.test)
     return LabelCounts(title(config), config.run.seed, labels, names, clients, held, server, test)

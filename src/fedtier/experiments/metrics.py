@@ -1,8 +1,8 @@
 """What a run is judged by, measured outside the compiled rounds.
 
 The objective f(x) = f1(x) + mean f2(x, y_i(x)) is a function of x alone, so it is comparable across methods: y_i(x) is
-solved afresh by the problem's own lower level, whatever the method. Personal accuracy is that of the method's own
-personal models, each on its client's own held-back rows.
+solved afresh by the problem's own lower level, whatever the method. Personal models are the method's own, each judged on
+its client's own held-back rows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,25 @@ from ..engines.engine import State
 from ..federation import Federation, View, mean_over_rows
 from ..keys import Tag
 from ..methods.method import Turn, turn_of
-from ..problem import Rows
+from ..problem import Rows, residuals
 from ..protocol import message_shapes
 from .assemble import Algorithm, Experiment
+
+FEWEST = 10  # held-back rows from which a client may be the worst one: two rows say nothing about a model
+
+
+class Quality(NamedTuple):
+    """How well a model predicts some rows. NaN where the task has no such number, or there are no rows."""
+
+    accuracy: Any = np.nan  # share of the rows whose class is right
+    rmse: Any = np.nan  # of a regression: root of the mean squared error, in deviations of the label
+    mae: Any = np.nan  # mean absolute error, likewise
+    r2: Any = np.nan  # 1 - squared error / variance of the labels of these rows
+
+    @property
+    def main(self) -> Any:
+        """The one number to show: the accuracy, or the rmse of a regression."""
+        return jnp.where(jnp.isnan(self.accuracy), self.rmse, self.accuracy)
 
 
 class Scores(NamedTuple):
@@ -33,10 +49,11 @@ class Scores(NamedTuple):
 
     f1: Any
     global_loss: Any  # on the global test rows
-    global_accuracy: Any
+    test: Quality  # of the global model on the global test rows
     f2: Any  # [c] of the evaluated clients
-    personal_accuracy: Any  # [c] personal model on the client's own test rows
-    global_on_client: Any  # [c] global model on the same rows
+    personal: Quality  # [c] of the personal model on the client's own held-back rows
+    shared: Quality  # [c] of the global model on the same rows
+    held: Any  # [c] how many rows these are
 
 
 def evaluated_clients(experiment: Experiment) -> np.ndarray:
@@ -45,34 +62,45 @@ def evaluated_clients(experiment: Experiment) -> np.ndarray:
     return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
 
 
-def accuracy(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> Any:
-    if algorithm.model is None or x is None:
-        return jnp.nan
-    apply = algorithm.model.apply
-    return mean_over_rows(lambda rows: jnp.argmax(apply(x, rows.inputs), axis=-1) == rows.labels, view)
+def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> Quality:
+    """How well `x` predicts the rows of `view`."""
+    model = algorithm.model
+    if model is None or x is None:
+        return Quality()
+    if algorithm.dataset.task == "classification":
+        right = mean_over_rows(lambda rows: jnp.argmax(model.apply(x, rows.inputs), axis=-1) == rows.labels, view)
+        return Quality(accuracy=right)
+
+    def mean(function: Callable[[Rows], Any]) -> Any:
+        return mean_over_rows(function, view)
+
+    squared, centre = mean(lambda rows: residuals(model, x, rows) ** 2), mean(lambda rows: rows.labels)
+    variance = mean(lambda rows: (rows.labels - centre) ** 2)
+    known = jnp.where(variance > 0, 1 - squared / jnp.where(variance > 0, variance, 1), jnp.nan)
+    return Quality(rmse=jnp.sqrt(squared), mae=mean(lambda rows: jnp.abs(residuals(model, x, rows))), r2=known)
 
 
-def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
-    """(f1 on the server's rows, loss on the test rows, accuracy on them)."""
+def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Quality]:
+    """(f1 on the server's rows, loss on the test rows, quality on them)."""
 
     def loss(view: View) -> Any:
         if x is None:
             return jnp.nan
         return mean_over_rows(lambda rows: jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows), view)
 
-    return loss(server), loss(test), accuracy(algorithm, x, test)
+    return loss(server), loss(test), quality(algorithm, x, test)
 
 
 def client_scores(
     algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn
-) -> tuple[tuple[Any, Any, Any], PyTree]:
-    """(f2, accuracy of the personal model on the client's held-back rows, of the global one), and the personal model."""
+) -> tuple[tuple[Any, Quality, Quality], PyTree]:
+    """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model."""
     y = algorithm.method.personal_model(state, x, view, spec, turn)
     if x is None:
-        return (jnp.nan, accuracy(algorithm, y, held), jnp.nan), y
+        return (jnp.nan, quality(algorithm, y, held), Quality()), y
     solves_lower_level = algorithm.method.name == "zo_hfl" and not algorithm.config.method.options.get("fine_tune")
     fresh = y if solves_lower_level else algorithm.solve(x, x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
-    return (algorithm.problem.f2(x, fresh, spec), accuracy(algorithm, y, held), accuracy(algorithm, x, held)), y
+    return (algorithm.problem.f2(x, fresh, spec), quality(algorithm, y, held), quality(algorithm, x, held)), y
 
 
 def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[..., Scores]:
@@ -83,7 +111,7 @@ def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[...,
     def score(state: State, federation: Federation, key: Any, number: Any, steps: Any) -> Scores:
         x = method.global_model(state.server)
 
-        def one_client(member: tuple) -> tuple[Any, Any, Any]:
+        def one_client(member: tuple) -> tuple[Any, Quality, Quality]:
             client, state, train, held, spec, steps = member
             turn = turn_of(number, client, steps, key)
             return client_scores(experiment, state, x, federation.view(train), federation.view(held), spec, turn)[0]
@@ -94,7 +122,8 @@ def scorer(experiment: Experiment, devices: Sequence[Any] = ()) -> Callable[...,
         )  # fmt: skip
         f2, personal, shared = dealt(lambda members: each(one_client, members), members, devices)
         server, test = federation.view(federation.server), federation.view(federation.test)
-        return Scores(*global_scores(experiment, x, server, test), f2, personal, shared)
+        held = federation.held.size[chosen]
+        return Scores(*global_scores(experiment, x, server, test), f2, personal, shared, held)
 
     return score
 
@@ -132,12 +161,24 @@ def _one(row: PyTree) -> PyTree:
     return jax.tree.map(lambda a: a[None], row) if isinstance(row, Rows) else row[None]
 
 
-def spread(values: np.ndarray) -> dict[str, float | None]:
-    """Mean, worst and 10th percentile over the clients that have a value."""
-    known = values[np.isfinite(values)]
-    if not len(known):
-        return {"mean": None, "min": None, "p10": None}
-    return {"mean": float(known.mean()), "min": float(known.min()), "p10": float(np.percentile(known, 10))}
+def spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
+    """Mean over the clients that have a value; worst and 10th percentile over those with at least FEWEST held-back rows."""
+    known = np.isfinite(values)
+    judged = values[known if held is None else known & (held >= FEWEST)]
+    return {
+        "mean": float(values[known].mean()) if known.any() else None,
+        "min": float(judged.min()) if len(judged) else None,
+        "p10": float(np.percentile(judged, 10)) if len(judged) else None,
+    }
+
+
+def error_spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
+    """`spread` of errors, of which the largest is the worst."""
+    mirrored = spread(-values, held)
+    return {name: None if mirrored[of] is None else -mirrored[of] for name, of in WORST_ERRORS.items()}  # pyright: ignore[reportOptionalOperand]
+
+
+WORST_ERRORS = {"mean": "mean", "max": "min", "p90": "p10"}
 
 
 class Traffic(NamedTuple):

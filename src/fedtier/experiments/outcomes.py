@@ -12,21 +12,23 @@ from scipy import stats
 
 from ..errors import FedtierWarning
 from .assemble import Experiment, assemble, load_data
-from .comparison import METRICS, Cell, Comparison
+from .comparison import DEFAULT_METRICS, METRICS, REGRESSION_METRICS, Cell, Comparison, Metric
 from .config import Config
 from .progress import Progress
 from .run import Diverged, resume_experiment, run_experiment
 from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
 
+Finals = dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
+
 
 class Outcome(NamedTuple):
     comparison: Comparison
-    finals: dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
+    finals: Finals
 
 
 def run_cells(comparison: Comparison, progress: Progress) -> Outcome:
     """Runs the cells that are not in the store yet, resumes those that were cut short, reads the others."""
-    finals: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    finals: Finals = {}
     datasets: dict[str, Any] = {}
     progress.cells(len(comparison.cells))
     try:
@@ -50,7 +52,7 @@ def run_cells(comparison: Comparison, progress: Progress) -> Outcome:
             progress.cell_done(found=found)
     finally:
         progress.end()
-    return Outcome(comparison, finals)
+    return Outcome(fitting(comparison, finals), finals)
 
 
 def finished_rows(folder: Path, config: Config) -> list[dict[str, Any]] | None:
@@ -74,12 +76,27 @@ def values(rows: list[dict[str, Any]], metric: str) -> np.ndarray:
     chosen = METRICS[metric]
 
     def one(row: dict[str, Any]) -> float:
-        value: Any = row
-        for key in chosen.path:
-            value = value[key]
+        value = measured(row, chosen)
         return float("nan") if value is None else float(value) * (100.0 if chosen.percent else 1.0)
 
     return np.asarray([one(row) for row in rows])
+
+
+def measured(row: dict[str, Any], metric: Metric) -> Any:
+    """The metric's value in a line of metrics.jsonl; None where the line has none."""
+    value: Any = row
+    for key in metric.path:
+        value = None if value is None else value.get(key)
+    return value
+
+
+def fitting(comparison: Comparison, finals: Finals) -> Comparison:
+    """The comparison with errors in place of the default accuracies where no run has an accuracy."""
+    rows = [row for some in finals.values() for row in some]
+    has_errors = any(measured(row, METRICS["rmse"]) is not None for row in rows)
+    return (
+        comparison._replace(metrics=REGRESSION_METRICS) if has_errors and comparison.metrics == DEFAULT_METRICS else comparison
+    )
 
 
 class Interval(NamedTuple):

@@ -62,7 +62,8 @@ class Progress:
             return
         seconds = max(time.perf_counter() - self.clock, 1e-9)
         rate = (number - self.first) / seconds
-        words = f"loss {_mean(rows, 'global_loss')}  accuracy {_mean(rows, 'global_accuracy')}  {rate:.0f} rounds/s"
+        measure = "rmse" if any("global_rmse" in row for row in rows) else "accuracy"
+        words = f"loss {_mean(rows, 'global_loss')}  {measure} {_mean(rows, f'global_{measure}')}  {rate:.0f} rounds/s"
         if self.bar is not None:
             self.bar.update(self.task, completed=number, words=words)
         elif number > self.first and (time.perf_counter() - self.last > PLAIN_EVERY or number == self.rounds):

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from .. import trees
-from ..errors import not_negative
+from ..errors import not_negative, positive
 from .couplings import quadratic
 from .models import Model
 from .sets import ConstraintSet, everywhere
@@ -37,7 +37,8 @@ class Rows(NamedTuple):
     """A batch, or a whole data set: N labelled rows."""
 
     inputs: Any  # [N, ...]
-    labels: Int[Array | np.ndarray, "N"]
+    labels: Shaped[Array | np.ndarray, "N"]  # whole numbers, the class; or floats, the target of a regression
+    weights: Shaped[Array | np.ndarray, "N"] | None = None  # how much each row counts, 1 on average; None: all alike
 
 
 class Bilevel(NamedTuple):
@@ -52,11 +53,34 @@ class Bilevel(NamedTuple):
     )
 
 
-def cross_entropy(model: Model) -> Callable[[PyTree, Rows], Float[Array, ""]]:
-    """The mean cross entropy of `model` on a batch."""
+Loss = Callable[[PyTree, Rows], Float[Array, ""]]
 
+
+def cross_entropy(model: Model) -> Loss:
+    """The mean cross entropy of `model` on a batch."""
+    return _mean_loss(lambda x, batch: _row_losses(model.apply(x, batch.inputs).T, batch.labels))
+
+
+def squared_error(model: Model) -> Loss:
+    """The mean of 1/2 (prediction - label)^2, for a model with one output."""
+    return _mean_loss(lambda x, batch: 0.5 * residuals(model, x, batch) ** 2)
+
+
+def huber_error(model: Model, width: float = 1.0) -> Loss:
+    """`squared_error` for residuals up to `width`, beyond it linear with slope `width`: outliers pull no harder than that."""
+    positive("width", width)
+    return _mean_loss(lambda x, batch: optax.losses.huber_loss(residuals(model, x, batch), delta=width))
+
+
+def residuals(model: Model, x: PyTree, batch: Rows) -> Float[Array, "B"]:
+    """prediction - label of each row of a regression."""
+    return model.apply(x, batch.inputs)[:, 0] - batch.labels
+
+
+def _mean_loss(row_losses: Callable[[PyTree, Rows], Float[Array, "B"]]) -> Loss:
     def loss(x: PyTree, batch: Rows) -> Float[Array, ""]:
-        return jnp.mean(_row_losses(model.apply(x, batch.inputs).T, batch.labels))
+        losses = row_losses(x, batch)
+        return jnp.mean(losses if batch.weights is None else batch.weights * losses)
 
     return loss
 

@@ -218,7 +218,7 @@ class Driver:
                 self._away(i)
                 continue
             try:
-                scores = read_scores(answers[i], head)
+                scores = read_scores(answers[i], head, job.most_score)
             except FedtierError as error:
                 self._refuse(i, ledger, f"scores after round {number}: {_line(error)}")
                 continue

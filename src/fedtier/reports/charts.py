@@ -59,7 +59,7 @@ def client_chart(curve: Curve, look: dict[str, Look], most: int = MOST_POINTS) -
     points = [p for p in curve.points if p.shared is not None and p.personal is not None][:most]
     if not points:
         return None
-    words = [f"client {p.client}, seed {p.seed}" for p in points]
+    words = [f"client {p.name}, seed {p.seed}" for p in points]
     diagonal = {"x": [0, 100], "y": [0, 100], "mode": "lines", "line": {"color": "#b0b7bf", "width": 1}, "hoverinfo": "skip"}
     dots = {
         "x": [round(100 * (p.shared or 0.0), 3) for p in points], "y": [round(100 * (p.personal or 0.0), 3) for p in points],

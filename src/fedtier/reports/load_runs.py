@@ -16,10 +16,10 @@ import numpy as np
 
 from ..errors import NOTHING, FedtierError, require
 from ..experiments import config as configuration
-from ..experiments.comparison import METRICS, Cell, Comparison
+from ..experiments.comparison import METRICS, REGRESSION_METRICS, Cell, Comparison, Metric
 from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
-from ..experiments.outcomes import Outcome
+from ..experiments.outcomes import Outcome, measured
 from ..experiments.run_folder import LABELS_FILE, RunFolder
 
 TITLES = {
@@ -36,6 +36,7 @@ class Point(NamedTuple):
     """A client at the end of a run: accuracies on its own held-back rows."""
 
     client: int
+    name: str  # of the client: its owner, or its number
     seed: int
     shared: float | None  # of the global model
     personal: float | None
@@ -88,9 +89,7 @@ def band(curve: Curve, across: str, path: tuple[str, ...], scale: float = 1.0) -
     """The metric at `path` against `across` (round, bytes or local_steps); None where there is nothing to draw."""
     groups: dict[int, list[tuple[float, float]]] = {}
     for row in curve.rows:
-        value: Any = row
-        for key in path:
-            value = value[key]
+        value = measured(row, Metric("", path))
         if value is not None:
             groups.setdefault(row["round"], []).append((position(row, across), scale * value))
     if not groups:
@@ -120,16 +119,10 @@ def outcome(curves: Sequence[Curve], baseline: str | None = None) -> Outcome:
         require(baseline in known, "--baseline", baseline, "is none of the methods", f"known: {', '.join(known)}")
         baseline = known[baseline]
     cells = [Cell(curve.method, curve.setting, curve.config, curve.folder) for curve in curves]
-    wanted = ("global", "personal", "worst", "loss")
-    metrics = tuple(m for m in wanted if any(_has(row, METRICS[m].path) for rows in finals.values() for row in rows))
+    wanted = ("global", "personal", "worst", *REGRESSION_METRICS, "loss")
+    rows = [row for some in finals.values() for row in some]
+    metrics = tuple(m for m in wanted if any(measured(row, METRICS[m]) is not None for row in rows))
     return Outcome(Comparison(cells, baseline or methods[0], metrics), finals)
-
-
-def _has(row: dict[str, Any], path: tuple[str, ...]) -> bool:
-    value: Any = row
-    for key in path:
-        value = value[key]
-    return value is not None
 
 
 def load_run(folder: Path) -> Curve:
@@ -138,11 +131,9 @@ def load_run(folder: Path) -> Curve:
     rows = sorted(RunFolder(folder).rows(), key=lambda row: (row["round"], row["seed"]))
     clients, stored = _json(folder / "clients.json"), _json(folder / "partition.json")
     points = [
-        Point(client, seed["seed"], shared, personal)
+        Point(client, name, seed["seed"], shared, personal)
         for seed in clients or []
-        for client, shared, personal in zip(
-            seed.get("clients", range(len(seed["personal"]))), seed["global"], seed["personal"], strict=True
-        )
+        for client, name, shared, personal in zip(seed["clients"], seed["names"], seed["global"], seed["personal"], strict=True)
     ]
     counted = LabelCounts.from_object(stored) if stored else None
     return Curve("", "", config.method.name, config, folder, rows, points, clients is not None, counted)

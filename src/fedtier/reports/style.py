@@ -36,6 +36,8 @@ MEASURES = (
     Measure("loss", "Test loss", "mean over test rows", ("global_loss",), 1.0),
     Measure("global", "Global accuracy", "accuracy (%)", ("global_accuracy",), 100.0),
     Measure("personal", "Personal accuracy", "mean accuracy (%)", ("personal_accuracy", "mean"), 100.0),
+    Measure("rmse", "Global error", "rmse, in the label's unit", ("global_rmse",), 1.0),
+    Measure("personal_rmse", "Personal error", "mean rmse, in the label's unit", ("personal_rmse", "mean"), 1.0),
 )
 ACROSS = (
     Across("round", "rounds", "rounds"),

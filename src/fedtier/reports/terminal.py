@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from ..experiments.label_counts import LabelCounts
+from ..experiments.metrics import FEWEST
 from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
@@ -23,19 +24,34 @@ def final_object(result: Result) -> dict[str, Any]:
 
 
 def run_table(result: Result) -> list[Part]:
-    """One line per seed, accuracies in per cent, and where the results are."""
+    """One line per seed, accuracies in per cent or errors in the label's unit, and where the results are."""
     config = result.config
     table = Table(title=f"{config.method.name} on {config.data.name}, {config.run.rounds} rounds", title_justify="left")
-    for heading in ("seed", "f1", "f2", "test loss", "global %", "personal %", "worst %", "p10 %", "up", "down", "seconds"):
+    regression = any("global_rmse" in row for row in result.final)
+    measures = (
+        ("rmse", "mae", "R2", "personal rmse", "worst rmse") if regression else ("global %", "personal %", "worst %", "p10 %")
+    )
+    for heading in ("seed", "f1", "f2", "test loss", *measures, "up", "down", "seconds"):
         table.add_column(heading, justify="right")
     for row in result.final:
-        personal = row["personal_accuracy"]
         table.add_row(
-            str(row["seed"]), number(row["f1"]), number(row["f2"]), number(row["global_loss"]), percent(row["global_accuracy"]),
-            percent(personal["mean"]), percent(personal["min"]), percent(personal["p10"]),
+            str(row["seed"]), number(row["f1"]), number(row["f2"]), number(row["global_loss"]),
+            *(_errors(row) if regression else _accuracies(row)),
             byte_size(row["bytes_up"]), byte_size(row["bytes_down"]), f"{row['seconds']['run']:.1f}",
         )  # fmt: skip
-    return [table, f"results: {result.folder}"]
+    worst = f"worst{'' if regression else ' and p10'}: over clients with at least {FEWEST} held-back rows"
+    return [table, worst, f"results: {result.folder}"]
+
+
+def _accuracies(row: dict[str, Any]) -> list[str]:
+    personal = row["personal_accuracy"]
+    return [percent(row["global_accuracy"]), *(percent(personal[key]) for key in ("mean", "min", "p10"))]
+
+
+def _errors(row: dict[str, Any]) -> list[str]:
+    personal = row["personal_rmse"]
+    shown = (row["global_rmse"], row["global_mae"], row["global_r2"], personal["mean"], personal["max"])
+    return [number(value) for value in shown]
 
 
 def status_table(found: dict[str, Any]) -> list[Part]:
