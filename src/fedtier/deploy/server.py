@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..compilation import jitted
+from ..datasets import Preparation
 from ..engines import State
 from ..engines.engine import check_federation, initial_state
 from ..errors import require
@@ -31,7 +32,6 @@ from ..experiments.run_folder import RunFolder
 from ..experiments.stopping import Stopped
 from ..federation import Plan
 from ..protocol import Ask, Driver, Interrupted, Job, Ledger, drive, message_shapes
-from .card import Card
 from .rows import open_server, specs
 from .settings import WireRun, load_run_file
 from .site import brief_of
@@ -44,9 +44,9 @@ def serve_rounds(
 ) -> Result:
     """The run that `run_file` describes, in `folder`, over `ask`; goes on where the folder's last checkpoint ends."""
     run = load_run_file(run_file)
-    experiment, card = open_server(run)
+    experiment, preparation = open_server(run)
     store, run_id = _open_store(run, folder)
-    return _Server(run, experiment, card, store, run_id, ask, progress, stopped).serve()
+    return _Server(run, experiment, preparation, store, run_id, ask, progress, stopped).serve()
 
 
 def _open_store(run: WireRun, folder: Path) -> tuple[RunFolder, bytes]:
@@ -66,7 +66,7 @@ def _open_store(run: WireRun, folder: Path) -> tuple[RunFolder, bytes]:
 
 class _Server:
     def __init__(
-        self, run: WireRun, experiment: Experiment, card: Card, store: RunFolder, run_id: bytes, ask: Ask,
+        self, run: WireRun, experiment: Experiment, preparation: Preparation, store: RunFolder, run_id: bytes, ask: Ask,
         progress: Progress, stopped: Callable[[], bool],
     ) -> None:  # fmt: skip
         self.run, self.experiment, self.store, self.progress = run, experiment, store, progress
@@ -83,8 +83,8 @@ class _Server:
         shapes = message_shapes(experiment.method, state.server, client, view, spec, self.federation.clients)
         job = Job(
             run_id, tuple(run.wire.sites), experiment.method, self.plan, experiment.key[0], view,
-            lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, card).text(), x,
-            np.finfo(np.float32).max if experiment.dataset.task == "regression" else 1.0,
+            lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, preparation).text(), x,
+            float(np.finfo(np.float32).max) if experiment.dataset.task == "regression" else 1.0,
         )  # fmt: skip
         self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped)
         self.first, self.ledger, self.spent, self.written = self._resumed(Ledger.first(state.server, len(run.wire.sites)))

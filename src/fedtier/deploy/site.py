@@ -18,7 +18,7 @@ from jaxtyping import PyTree
 from pydantic import Field
 
 from ..compilation import jitted
-from ..datasets.dataset import Dataset
+from ..datasets import Dataset, Preparation
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
 from ..experiments.assemble import Algorithm, algorithm
@@ -28,13 +28,13 @@ from ..federation import View
 from ..methods.method import Turn
 from ..problem import Rows, Spec
 from ..protocol import Limits, Memory, Player, Scores, Site, answer_letters, foreign, message_shapes
-from .card import Card, dataset_of, open_rows
+from .party import dataset_of, open_rows
 from .settings import checked
 
 
 class SiteTable(Table):
     name: str
-    data: str  # its rows: .npz, .csv, .parquet or a folder of images; named from the site's file
+    data: str  # its rows: a table, an .npz or a folder of images; named from the site's file
     label: str = "label"
     image_size: int | None = Field(default=None, ge=1)
     test_share: Share = Field(default=0.2, ge=0, lt=1)  # the last rows of the file are held back to measure the models on
@@ -56,24 +56,25 @@ class Brief(NamedTuple):
     """What the server tells a site of a run: the problem and the method, and the form of the data."""
 
     tables: dict[str, Any]
-    card: Card
+    preparation: Preparation
 
     def text(self) -> str:
-        return json.dumps({"tables": self.tables, "card": self.card.as_object()})
+        return json.dumps({"tables": self.tables, "preparation": json.loads(self.preparation.to_json())})
 
     @classmethod
     def parse(cls, text: str) -> Brief:
         try:
             content = json.loads(text)
-            return cls(dict(content["tables"]), Card.from_object(content["card"]))
+            return cls(dict(content["tables"]), Preparation.from_json(json.dumps(content["preparation"])))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FedtierError("brief", f"{len(text)} characters", f"cannot be understood: {error}") from None
 
 
-def brief_of(config: Config, card: Card) -> Brief:
+def brief_of(config: Config, preparation: Preparation) -> Brief:
     """Neither the seed nor the schedule: a site learns what it needs for its own part."""
     content = config.model_dump(exclude_none=True)
-    return Brief({"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}, card)
+    tables = {"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}
+    return Brief(tables, preparation)
 
 
 def open_site(file: Path, state: Path) -> Site:
@@ -92,10 +93,11 @@ def site_command(file: Path, state: Path) -> list[str]:
 def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     brief = Brief.parse(text)
     config = _limited(configuration.validate(brief.tables), table, client)
-    inputs, labels = open_rows(folder / table.data, table.label, brief.card, table.image_size)
+    party = open_rows(folder / table.data, table.label, brief.preparation, table.image_size)
+    inputs, labels = party
     held = min(len(labels) - 1, round(len(labels) * table.test_share) if table.test_rows is None else table.test_rows)
     train = len(labels) - held
-    dataset = dataset_of(table.name, brief.card, inputs, labels)
+    dataset = dataset_of(table.name, brief.preparation, party)
     plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train))
     arrays = Rows(jnp.asarray(inputs), jnp.asarray(labels))
     index = jnp.arange(len(labels), dtype=jnp.int32)

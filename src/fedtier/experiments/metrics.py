@@ -81,14 +81,15 @@ def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> 
 
 
 def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Quality]:
-    """(f1 on the server's rows, loss on the test rows, quality on them)."""
+    """(f1 on the server's rows, 0 where it has none; loss on the test rows; quality on them)."""
 
     def loss(view: View) -> Any:
         if x is None:
             return jnp.nan
         return mean_over_rows(lambda rows: jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows), view)
 
-    return loss(server), loss(test), quality(algorithm, x, test)
+    own = loss(server) if algorithm.problem.central or x is None else jnp.zeros(())
+    return own, loss(test), quality(algorithm, x, test)
 
 
 def client_scores(

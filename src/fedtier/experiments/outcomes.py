@@ -11,9 +11,10 @@ import numpy as np
 from scipy import stats
 
 from ..errors import FedtierWarning
-from .assemble import Experiment, assemble, load_data
+from .assemble import Experiment, assemble
 from .comparison import DEFAULT_METRICS, METRICS, REGRESSION_METRICS, Cell, Comparison, Metric
 from .config import Config
+from .data import load_data
 from .progress import Progress
 from .run import Diverged, resume_experiment, run_experiment
 from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
@@ -40,7 +41,7 @@ def run_cells(comparison: Comparison, progress: Progress) -> Outcome:
                 if rows is None and (cell.folder / "config.toml").exists():
                     rows = resume_experiment(cell.folder, progress=progress).final
                 elif rows is None:
-                    key = cell.config.data.model_dump_json()
+                    key = f"{cell.config.data.model_dump_json()} {cell.config.run.seed} {cell.config.run.seeds}"
                     if key not in datasets:
                         datasets = {key: load_data(cell.config)}  # one data set in memory at a time
                     experiment: Experiment = assemble(cell.config, datasets[key])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
@@ -24,6 +25,7 @@ class Progress:
         self.all: TaskID | None = None  # the bar over all cells
         self.last = 0.0
         self.cell = ""  # which of several runs this is
+        self.said: set[str] = set()
 
     def cells(self, count: int) -> None:
         """`count` runs follow."""
@@ -46,6 +48,12 @@ class Progress:
         """No more cells; also when one of them failed."""
         self.all = None
         self.stop()
+
+    def say(self, lines: Iterable[str]) -> None:
+        """Lines that stay, each once however many cells say it."""
+        for line in () if self.quiet else [line for line in lines if line not in self.said]:
+            self.said.add(line)
+            (self.bar.console.print if self.bar else self.console.print)(line, markup=False, highlight=False, soft_wrap=True)
 
     def start(self, rounds: int, first: int, title: str, compile_seconds: float) -> None:
         self.rounds, self.first, self.clock = rounds, first, time.perf_counter()

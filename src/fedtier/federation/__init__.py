@@ -2,9 +2,9 @@
 
 from . import partition
 from .plan import Plan, growing_steps, make_plan
-from .shards import Federation, View, Window, build, draw, mean_over_rows, rows_at, sample, with_seat
+from .shards import Federation, Spared, View, Window, build, draw, mean_over_rows, rows_at, sample, with_seat
 
 __all__ = [
-    "Federation", "Plan", "View", "Window", "build", "draw", "growing_steps", "make_plan", "mean_over_rows",
+    "Federation", "Plan", "Spared", "View", "Window", "build", "draw", "growing_steps", "make_plan", "mean_over_rows",
     "partition", "rows_at", "sample", "with_seat",
 ]  # fmt: skip

@@ -130,8 +130,10 @@ def zo_hfl(
     chosen = estimators.make(estimator, problem, directions=directions, guide=guide, mix=mix, control=control, uplink=uplink)
     fits = cohort == "arrived" or chosen.private
     require(fits, "cohort", cohort, f"needs an estimator that sends g_i, not {chosen.name}", "estimator = 'guided' does")
+    hint = "trust = 0, or give the server rows"
+    require(problem.central or not trust, "trust", trust, "measures by f1's gradient, but the server has no rows", hint)
     init, step, model = descent(
-        problem.f1, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
+        problem.server_loss, server_lr=server_lr, server_batch=server_batch, server_steps=server_steps, server_step=server_step,
         averaging=averaging, trust=trust,
     )  # fmt: skip
     solve = lower_level(problem, client_lr=client_lr, batch=batch)
@@ -219,7 +221,7 @@ def zo_hfl(
 
     return Method(
         name="zo_hfl",
-        needs_server_data=True,
+        needs_server_data=problem.central or chosen.served,
         server_init=lambda x: Server(init(x), trees.zeros_like(x) if latest else ()),
         client_init=client_init,
         broadcast=broadcast,

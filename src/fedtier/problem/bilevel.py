@@ -51,6 +51,12 @@ class Bilevel(NamedTuple):
     solve: Callable[..., Any] | None = (
         None  # a client's own solver (x, start, view, spec, steps, key) -> y; none = projected SGD
     )
+    central: bool = True  # has the server rows of its own? False: its part of the objective is 0
+
+    @property
+    def server_loss(self) -> Callable[..., Any]:
+        """f1 as the server's part of the objective: 0 where it has no rows. The clients' own use of f1 is not concerned."""
+        return self.f1 if self.central else lambda x, rows: jnp.zeros(())
 
 
 Loss = Callable[[PyTree, Rows], Float[Array, ""]]

@@ -26,7 +26,7 @@ def final_object(result: Result) -> dict[str, Any]:
 def run_table(result: Result) -> list[Part]:
     """One line per seed, accuracies in per cent or errors in the label's unit, and where the results are."""
     config = result.config
-    table = Table(title=f"{config.method.name} on {config.data.name}, {config.run.rounds} rounds", title_justify="left")
+    table = Table(title=f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds", title_justify="left")
     regression = any("global_rmse" in row for row in result.final)
     measures = (
         ("rmse", "mae", "R2", "personal rmse", "worst rmse") if regression else ("global %", "personal %", "worst %", "p10 %")
@@ -125,7 +125,9 @@ def search_object(found: Search) -> dict[str, Any]:
 def search_table(found: Search) -> list[Part]:
     """The grid, best first, with the mean accuracy over seeds on the validation rows."""
     config = found.config
-    title = f"{config.method.name} on {config.data.name}, {config.run.rounds} rounds, {config.run.seeds} seeds, validation rows"
+    title = (
+        f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds, {config.run.seeds} seeds, validation rows"
+    )
     table = Table(title=title, title_justify="left")
     for heading in (*found.points[0].options, "global %", "personal %"):
         table.add_column(heading, justify="right")
