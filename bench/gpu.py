@@ -180,7 +180,7 @@ def run():
 
     rng = np.random.default_rng(0)
     rows = Rows(rng.integers(0, 256, (70_000, FEATURES), np.uint8), rng.integers(0, CLASSES, 70_000, np.int32))
-    model = softmax(FEATURES, CLASSES)
+    model = softmax(FEATURES, CLASSES, bias=False)
     problem = supervised(cross_entropy(scaled(model, SHIFT, SCALE)), penalty=1.0, proximity=0.1)
     forms = {
         "sphere": zo_hfl(problem, estimator=sphere()),

@@ -40,7 +40,9 @@ def side(work: Workload, dataset: Dataset) -> Side:
         steps=None if work.steps is None else np.full(work.rounds, work.steps),
     )  # fmt: skip
     model = (
-        cnn(dataset.classes, dataset.shape) if work.model == "cnn" else softmax(int(np.prod(dataset.shape)), dataset.classes)
+        cnn(dataset.classes, dataset.shape)
+        if work.model == "cnn"
+        else softmax(int(np.prod(dataset.shape)), dataset.classes, bias=False)  # as the peers have it
     )
     method = _method(work, scaled(model, dataset.shift, dataset.scale))  # rows stay uint8, as in `fedtier run`
     return Side(clients, plan, model, method, model.init(keys.root(work.seed)))

@@ -49,7 +49,7 @@ def seconds_per_round(point: dict[str, int], method: str) -> float:
     federation = Federation(arrays, jnp.arange(ROWS), none, none, window, held, Spec(ones, ones * jnp.inf, ones))
     ids = np.stack([np.sort(rng.choice(m, point["S"], replace=False)) for _ in range(ROUNDS)]).astype(np.int32)
     plan = Plan(ids, np.full_like(ids, point["H"]), np.ones(ids.shape, bool))
-    model = softmax(point["features"], CLASSES)
+    model = softmax(point["features"], CLASSES, bias=False)
     engine = compiled(METHODS[method].factory(supervised(cross_entropy(model))), capacity=ROUNDS)
     state, times = engine.init(model.init(None), federation), []
     for k in range(REPEATS + 1):  # the first one compiles

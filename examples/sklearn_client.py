@@ -20,14 +20,16 @@ class Linear:
     def solve(self, x, steps, seed):
         rng = np.random.default_rng(seed)
         model = SGDClassifier(
-            loss="log_loss", penalty=None, fit_intercept=False, learning_rate="constant", eta0=0.02, random_state=seed
+            loss="log_loss", penalty=None, fit_intercept="bias" in x, learning_rate="constant", eta0=0.02, random_state=seed
         )
         model.partial_fit(self.inputs[:1], self.labels[:1], classes=self.classes)  # only to make room for the weights
         model.coef_ = x["weight"].copy()
+        if "bias" in x:
+            model.intercept_ = x["bias"].copy()
         for _ in range(steps):
             rows = rng.integers(0, len(self.labels), self.batch)
             model.partial_fit(self.inputs[rows], self.labels[rows])
-        return {"weight": model.coef_}
+        return {"weight": model.coef_} | ({"bias": model.intercept_} if "bias" in x else {})
 
 
 def make(inputs, labels, settings):

@@ -17,15 +17,18 @@ class Softmax:
 
     def solve(self, x, steps, seed):
         draws = torch.Generator().manual_seed(seed)
-        center = torch.from_numpy(x["weight"])
-        y = center.clone().requires_grad_()
+        center = {name: torch.from_numpy(value) for name, value in x.items()}
+        y = {name: value.clone().requires_grad_() for name, value in center.items()}
         for t in range(steps):
             rows = torch.randint(len(self.labels), (self.batch,), generator=draws)
-            loss = torch.nn.functional.cross_entropy(self.inputs[rows] @ y.T, self.labels[rows])
-            (gradient,) = torch.autograd.grad(loss + 0.5 * self.proximity * ((y - center) ** 2).sum(), y)
+            logits = torch.nn.functional.linear(self.inputs[rows], y["weight"], y.get("bias"))
+            distance = sum(((y[name] - center[name]) ** 2).sum() for name in y)
+            h = torch.nn.functional.cross_entropy(logits, self.labels[rows]) + 0.5 * self.proximity * distance
+            gradients = torch.autograd.grad(h, list(y.values()))
             with torch.no_grad():
-                y -= 0.1 / (t + 1) * gradient
-        return {"weight": y.detach().numpy()}
+                for value, gradient in zip(y.values(), gradients, strict=True):
+                    value.sub_(0.1 / (t + 1) * gradient)
+        return {name: value.detach().numpy() for name, value in y.items()}
 
 
 def make(inputs, labels, settings):

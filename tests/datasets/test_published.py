@@ -145,19 +145,22 @@ def test_heart_disease_has_four_hospitals_as_clients(tmp_path):
     assert not any("missing" in name for name in data.columns)
 
 
-def test_missing_measurements_become_the_median_and_an_indicator(tmp_path):
+def test_missing_measurements_become_the_median_of_the_training_rows_and_an_indicator(tmp_path):
     first = "50,1,2,0,0,?,?,150,1,1.5,?,?,?,3"
     layouts.write_heart(tmp_path, {"switzerland": [first]})
-    data = load("heart-disease", folder=tmp_path)
-    row = dict(zip(data.columns, data.inputs[303 + 294].tolist(), strict=True))
-    assert (row["trestbps"], row["chol"], row["ca"], row["fbs"]) == (130, 240, 0, 0)
+    at = 303 + 294
+    everyone, others = np.arange(920), np.flatnonzero(np.arange(920) != at)
+    data = load("heart-disease", folder=tmp_path).prepared([everyone, others])
+    row = dict(zip(data.columns, data.inputs[at].tolist(), strict=True))
     gaps = {name for name in data.columns if name.endswith("missing")}
     assert gaps == {f"{name} missing" for name in ("trestbps", "chol", "fbs", "restecg", "slope", "ca", "thal")}
     assert all(row[name] == 1 for name in gaps) and row["cp = 2"] == 1
-    assert all(row[f"thal = {k}"] == 0 for k in (3, 6, 7))
-    numbers = data.model_inputs()[:, [data.columns.index("age"), data.columns.index("cp = 2")]]
-    assert abs(numbers[:, 0].mean()) < 1e-5 and abs(numbers[:, 0].std() - 1) < 1e-5
-    assert set(np.unique(numbers[:, 1])) == {0, 1} and np.isfinite(data.model_inputs()).all()
+    fills = {number.name: number.fill for number in data.preparation.numbers}
+    assert (fills["trestbps"], fills["chol"], fills["ca"]) == (130, 240, 0)
+    ages = data.inputs[:920, data.columns.index("age")]
+    assert abs(ages.mean()) < 1e-5 and abs(ages.std() - 1) < 1e-5
+    assert not any(name.endswith("missing") for name in data.preparations[1].columns)  # which never saw that row
+    assert np.isfinite(data.inputs).all()
 
 
 def test_a_hospital_s_file_cut_short_is_refused_by_line(tmp_path):

@@ -47,7 +47,7 @@ def test_a_gpu_is_asked_for_float32_products_unless_the_user_has_spoken(monkeypa
 
 def test_a_federation_is_put_on_the_devices_once_and_another_is_noticed():
     one, other = digits(clients=4, seed=0), digits(clients=4, seed=1)
-    plan, model = bumpy_plan(clients=4, rounds=3), softmax(64, 10)
+    plan, model = bumpy_plan(clients=4, rounds=3), softmax(64, 10, bias=False)
     engine, x = compiled(fedavg(supervised(cross_entropy(model))), capacity=3), model.init(None)
 
     def end(federation):
@@ -83,7 +83,7 @@ def test_cores_share_one_copy_of_the_data_and_are_as_many_as_hold_the_state():
 
 @pytest.mark.parametrize("factory", [fedavg, scaffold])
 def test_a_large_cohort_of_small_models_in_chunks_equals_one_after_another(factory):
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     method = factory(supervised(cross_entropy(model)))
     federation, plan = digits(clients=40), bumpy_plan(2, clients=40)
     assert layout_for(plan.cohort, 640) == 16 and layout_for(plan.cohort, 2049) == "auto" and layout_for(17, 640) == "map"
@@ -96,7 +96,7 @@ def test_a_large_cohort_of_small_models_in_chunks_equals_one_after_another(facto
 
 
 def test_the_engine_runs_inside_a_program_of_ones_own():
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     federation, plan = digits(), bumpy_plan(2)
     engine = compiled(fedavg(supervised(cross_entropy(model))), capacity=2)
     alone = [engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(s), 0, 2)[0] for s in (0, 1)]

@@ -16,7 +16,7 @@ from fedtier.problem import Rows, ball, cross_entropy, softmax, supervised
 
 from ..methods.federations import bumpy_plan, digits
 
-MODEL = softmax(64, 10)
+MODEL = softmax(64, 10, bias=False)
 PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3, Y=ball())
 
 
@@ -193,7 +193,7 @@ def test_a_seat_gives_the_servers_rows_to_one_more_client():
 @pytest.mark.parametrize("make", [lambda method: compiled(method, capacity=3), messages], ids=["compiled", "messages"])
 @pytest.mark.parametrize(("first", "count", "word"), [(-1, 1, "first"), (0, -1, "count"), (4, 3, "6 rounds")])
 def test_rounds_that_the_plan_does_not_have_are_refused(make, first, count, word):
-    federation, model = digits(), softmax(64, 10)
+    federation, model = digits(), softmax(64, 10, bias=False)
     engine = make(fedavg(supervised(cross_entropy(model))))
     state = engine.init(model.init(None), federation)
     with pytest.raises(FedtierError, match=word):
@@ -201,7 +201,7 @@ def test_rounds_that_the_plan_does_not_have_are_refused(make, first, count, word
 
 
 def test_more_rounds_than_the_capacity_are_refused_with_the_capacity_they_need():
-    federation, model = digits(), softmax(64, 10)
+    federation, model = digits(), softmax(64, 10, bias=False)
     engine = compiled(fedavg(supervised(cross_entropy(model))), capacity=3)
     with pytest.raises(FedtierError, match="capacity=4"):
         engine.advance(engine.init(model.init(None), federation), federation, bumpy_plan(rounds=6), keys.root(0), 0, 4)

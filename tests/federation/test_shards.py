@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedtier import keys
 from fedtier.errors import FedtierError
-from fedtier.federation import Federation, View, build, mean_over_rows, partition, rows_at, sample, with_seat
+from fedtier.federation import Federation, Spared, View, build, mean_over_rows, partition, rows_at, sample, with_seat
 
 
 def federation_of(rows: int, clients: int, seed: int = 0, **shares) -> Federation:
@@ -63,6 +63,61 @@ def test_with_a_generator_for_the_test_rows_other_seeds_share_them_and_deal_the_
     assert np.array_equal(one.index[:20], two.index[:20])
     assert not np.array_equal(one.index[20:], two.index[20:])
     assert sorted(np.asarray(two.index).tolist()) == list(range(80))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), small=st.lists(st.integers(2, 4), min_size=1, max_size=30), fixed=st.booleans())
+def test_owners_of_two_rows_keep_them_whatever_is_drawn_for_test_and_server(seed, small, fixed):
+    owner = np.repeat(np.arange(len(small) + 1), [*small, 400])
+    drawn = build(
+        np.arange(len(owner)), partition.natural(owner, least=2), clients=len(small) + 1, rng=np.random.default_rng(seed),
+        test_share=0.2, server_share=0.5, client_test_share=0.2, spared=Spared(owner, 2),
+        test_rng=np.random.default_rng(7) if fixed else None,
+    )  # fmt: skip
+    assert sorted(np.asarray(drawn.index).tolist()) == list(range(len(owner)))
+    assert int(drawn.test.size) == round(0.2 * len(owner))
+    assert np.min(np.asarray(drawn.train.size) + np.asarray(drawn.held.size)) >= 2
+    if fixed:
+        again = build(
+            np.arange(len(owner)), partition.natural(owner, least=2), clients=len(small) + 1,
+            rng=np.random.default_rng(seed + 1), test_share=0.2, server_share=0.5, spared=Spared(owner, 2),
+            test_rng=np.random.default_rng(7),
+        )  # fmt: skip
+        tested = int(drawn.test.size)
+        np.testing.assert_array_equal(drawn.index[:tested], again.index[:tested])
+
+
+def test_where_every_owner_has_enough_rows_sparing_changes_nothing():
+    owner = np.repeat(np.arange(4), 50)
+    made = {"assign": partition.natural(owner), "clients": 4, "client_test_share": 0.2}
+    one, two = (
+        build(np.arange(200), rng=np.random.default_rng(3), **made, **more) for more in ({}, {"spared": Spared(owner, 2)})
+    )
+    np.testing.assert_array_equal(one.index, two.index)
+
+
+def test_owners_who_cannot_keep_their_rows_are_refused():
+    owner = np.repeat(np.arange(10), 3)
+    with pytest.raises(FedtierError, match="owners cannot keep 2 rows beside the test and the server"):
+        build(
+            np.arange(30), partition.natural(owner), clients=10, rng=np.random.default_rng(0), test_share=0.3,
+            server_share=0.5, spared=Spared(owner, 2),
+        )  # fmt: skip
+
+
+def test_held_back_rows_have_the_classes_of_their_client_in_proportion():
+    rng = np.random.default_rng(0)
+    owner, labels = rng.integers(0, 5, 4000), rng.choice(3, 4000, p=[0.6, 0.3, 0.1])
+    f = build(
+        np.arange(4000), partition.natural(owner), clients=5, rng=np.random.default_rng(1), client_test_share=0.2, strata=labels
+    )
+    index = np.asarray(f.index)
+    for i in range(5):
+        start, train, held = (int(a[i]) for a in (f.train.start, f.train.size, f.held.size))
+        mine = np.bincount(labels[index[start : start + train + held]], minlength=3)
+        back = np.bincount(labels[index[start + train : start + train + held]], minlength=3)
+        assert np.all(np.abs(back - mine * held / mine.sum()) <= 2)  # by chance alone: up to 15
+        assert np.all(owner[index[start : start + train + held]] == i)
 
 
 def test_weights_are_shares_of_the_training_rows_with_mean_1():

@@ -182,7 +182,7 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
     federation, plan = digits(radius=0.3), bumpy_plan(4)
     from fedtier.problem import cross_entropy, softmax, supervised
 
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.5, Y=ball())
     method = zo_hfl(problem, estimator=estimator, cohort="latest", server=descent("inverse_sqrt(0.01)", averaging=2, trust=1.0))
     engine = compiled(method, capacity=4)

@@ -15,7 +15,7 @@ from fedtier.problem import cross_entropy, softmax, supervised
 
 from .federations import digits
 
-MODEL = softmax(64, 10)
+MODEL = softmax(64, 10, bias=False)
 PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.5)
 
 

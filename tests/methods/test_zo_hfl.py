@@ -43,7 +43,7 @@ def test_the_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled
     """The ball holds a third of the solutions: were it all of them, f2 would be constant and nobody's estimate would count."""
     with jax.enable_x64(True):
         federation, plan = digits(radius=0.6, dtype=np.float64), bumpy_plan(rounds)
-        model = softmax(64, 10)
+        model = softmax(64, 10, bias=False)
         problem = supervised(cross_entropy(model), penalty=2.0, proximity=0.5, Y=ball())
         x = model.init(None)._replace(weight=jnp.zeros((10, 64), jnp.float64))
         wanted, alone = (
@@ -171,7 +171,7 @@ def models(*states):
 
 class TestReductions:
     federation, plan = digits(), bumpy_plan(6)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.2)
 
     def play(self, method, federation=None, plan=None):
@@ -205,7 +205,7 @@ class TestReductions:
 
 def test_scaffolds_server_control_stays_the_mean_of_the_clients_under_partial_participation():
     federation, plan = digits(), bumpy_plan(8)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model))
     state = play(scaffold(problem), federation, plan, model.init(None), 8)
     mean = np.asarray(state.clients.c.weight).mean(axis=0)
@@ -215,7 +215,7 @@ def test_scaffolds_server_control_stays_the_mean_of_the_clients_under_partial_pa
 
 def test_scaffolds_control_is_the_mean_gradient_along_the_path_with_decaying_steps():
     federation = digits(clients=3)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model))
     plan = bumpy_free_plan(1, 3, steps=4)
     method = scaffold(problem, local=projected_sgd("inverse(0.1)", batch=8))
@@ -235,7 +235,7 @@ def test_scaffolds_control_is_the_mean_gradient_along_the_path_with_decaying_ste
 
 def test_a_straggler_leaves_scaffolds_controls_alone():
     federation = digits(clients=3)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     plan = bumpy_free_plan(2, 3, steps=0)
     state = play(scaffold(supervised(cross_entropy(model))), federation, plan, model.init(None), 2)
     assert not np.asarray(state.clients.c.weight).any() and not np.asarray(state.server.c.weight).any()
@@ -254,7 +254,7 @@ def test_a_client_whose_steps_have_size_0_leaves_scaffolds_controls_alone_and_st
 
 def test_local_only_trains_each_client_from_where_it_stopped():
     federation, plan = digits(), bumpy_plan(6)
-    model = softmax(64, 10)
+    model = softmax(64, 10, bias=False)
     state = play(local_only(supervised(cross_entropy(model))), federation, plan, model.init(None), 6)
     trained = {int(i) for r in range(6) for i, h, a in zip(plan.ids[r], plan.steps[r], plan.arrived[r], strict=True) if a and h}
     moved = np.abs(np.asarray(state.clients.y.weight)).max(axis=(1, 2)) > 0

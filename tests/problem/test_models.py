@@ -8,19 +8,38 @@ import pytest
 
 from fedtier import keys
 from fedtier.errors import FedtierError
-from fedtier.problem import Model, Rows, cnn, cross_entropy, from_equinox, mlp, scaled, softmax, supervised
+from fedtier.problem import (
+    Model,
+    Rows,
+    cnn,
+    cross_entropy,
+    from_equinox,
+    huber_error,
+    linear,
+    mlp,
+    scaled,
+    softmax,
+    squared_error,
+    supervised,
+)  # fmt: skip
 
 KEY = keys.root(0)
 MODELS = {
     "softmax": softmax(12, 3),
+    "softmax, no bias": softmax(12, 3, bias=False),
     "mlp": mlp(12, 3, hidden=5, depth=2),
+    "mlp, no bias": mlp(12, 3, hidden=5, depth=2, bias=False),
     "cnn": cnn(3, shape=(1, 9, 8)),
+    "cnn, no bias": cnn(3, shape=(1, 9, 8), bias=False),
 }
 PARAMETERS = {name: jax.jit(model.init)(KEY) for name, model in MODELS.items()}
-FEATURES = {"softmax": 12, "mlp": 12, "cnn": 72}
+FEATURES = {name: 72 if name.startswith("cnn") else 12 for name in MODELS}
 COUNTS = {
-    "softmax": 12 * 3,
+    "softmax": 12 * 3 + 3,
+    "softmax, no bias": 12 * 3,
     "mlp": (12 * 5 + 5) + (5 * 5 + 5) + (5 * 3 + 3),
+    "mlp, no bias": 12 * 5 + 5 * 5 + 5 * 3,
+    "cnn, no bias": 9 * 16 + 9 * 16 * 32 + 9 * 32 * 64 + 64 * 1 * 1 * 3,
     "cnn": (9 * 16 + 16) + (9 * 16 * 32 + 32) + (9 * 32 * 64 + 64) + (64 * 1 * 1 * 3 + 3),
 }
 
@@ -50,6 +69,7 @@ def test_softmax_starts_at_zero_where_every_class_is_equally_likely():
     model = softmax(12, 3)
     x = model.init(KEY)
     np.testing.assert_array_equal(x.weight, np.zeros((3, 12)))
+    np.testing.assert_array_equal(x.bias, np.zeros(3))
     rows = Rows(jnp.ones((4, 12)), jnp.array([0, 1, 2, 0]))
     assert cross_entropy(model)(x, rows) == pytest.approx(np.log(3), rel=1e-6)
 
@@ -57,20 +77,60 @@ def test_softmax_starts_at_zero_where_every_class_is_equally_likely():
 def test_softmax_and_its_loss_match_numpy():
     rng = np.random.default_rng(0)
     weight, inputs, labels = rng.standard_normal((3, 12)), rng.standard_normal((5, 12)), np.array([0, 2, 1, 1, 0])
-    logits = inputs @ weight.T
+    bias = rng.standard_normal(3)
+    logits = inputs @ weight.T + bias
     expected = np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(5), labels])
     model = softmax(12, 3)
-    x = type(model.init(KEY))(jnp.asarray(weight, jnp.float32))
+    x = type(model.init(KEY))(jnp.asarray(weight, jnp.float32), jnp.asarray(bias, jnp.float32))
     loss = cross_entropy(model)
     rows = Rows(jnp.asarray(inputs, jnp.float32), jnp.asarray(labels))
     assert loss(x, rows) == pytest.approx(expected, rel=1e-5)
-    y = type(x)(x.weight + 2.0)
+    y = type(x)(x.weight + 2.0, x.bias)
     h = supervised(loss, proximity=0.5).h
     assert h(x, y, rows, ()) == pytest.approx(float(loss(y, rows)) + 0.5 * 0.5 * 36 * 4, rel=1e-5)
 
 
+def test_without_inputs_only_the_intercept_tells_the_classes_apart():
+    """Rows that are all zero: the best softmax regression says the share of each class, which needs an intercept."""
+    labels = jnp.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 2])
+    rows, model = Rows(jnp.zeros((10, 4)), labels), softmax(4, 3)
+    gradient = jax.grad(cross_entropy(model))(model.init(KEY), rows)
+    np.testing.assert_allclose(gradient.bias, np.array([1 / 3 - 0.6, 1 / 3 - 0.3, 1 / 3 - 0.1]), rtol=1e-6)
+    without = softmax(4, 3, bias=False)
+    assert not np.any(jax.grad(cross_entropy(without))(without.init(KEY), rows).weight)
+
+
+def test_squared_and_huber_errors_match_numpy():
+    rng = np.random.default_rng(0)
+    weight, bias, inputs, labels = (
+        rng.normal(size=(1, 5)),
+        rng.normal(size=1),
+        rng.normal(size=(40, 5)),
+        3 * rng.normal(size=40),
+    )
+    model = linear(5)
+    x = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), type(model.init(KEY))(weight, bias))
+    rows = Rows(jnp.asarray(inputs, jnp.float32), jnp.asarray(labels, jnp.float32))
+    r = inputs @ weight[0] + bias[0] - labels
+    assert squared_error(model)(x, rows) == pytest.approx(np.mean(r**2) / 2, rel=1e-5)
+    expected = np.where(np.abs(r) <= 0.7, r**2 / 2, 0.7 * (np.abs(r) - 0.35))
+    assert huber_error(model, 0.7)(x, rows) == pytest.approx(np.mean(expected), rel=1e-5)
+    assert (np.abs(r) > 0.7).any() and (np.abs(r) < 0.7).any()
+
+
+@pytest.mark.parametrize("make", [lambda: (softmax(4, 3), cross_entropy), lambda: (linear(4), squared_error)])
+def test_a_row_of_weight_two_counts_like_two_rows(make):
+    model, loss = make()
+    rng = np.random.default_rng(1)
+    inputs, labels = rng.normal(size=(3, 4)).astype(np.float32), np.array([0, 2, 1], np.int32)
+    x = jax.tree.map(lambda a: a + jnp.asarray(rng.normal(size=a.shape), a.dtype), model.init(KEY))
+    twice = Rows(jnp.asarray(inputs[[0, 0, 1, 2]]), jnp.asarray(labels[[0, 0, 1, 2]]))
+    weighted = Rows(jnp.asarray(inputs), jnp.asarray(labels), jnp.asarray([1.5, 0.75, 0.75]))  # 2 : 1 : 1, mean 1
+    assert loss(model)(x, weighted) == pytest.approx(float(loss(model)(x, twice)), rel=1e-6)
+
+
 def test_a_scaled_model_takes_stored_bytes():
-    rows, model = np.arange(12, dtype=np.uint8).reshape(3, 4), softmax(4, 2)
+    rows, model = np.arange(12, dtype=np.uint8).reshape(3, 4), softmax(4, 2, bias=False)
     x = jax.tree.map(lambda a: a + jnp.arange(8.0).reshape(2, 4), model.init(None))
     expected = model.apply(x, (rows.astype(np.float32) - 5.0) * 0.25)
     np.testing.assert_allclose(scaled(model, 5.0, 0.25).apply(x, jnp.asarray(rows)), expected, rtol=1e-6)
@@ -137,7 +197,9 @@ def test_a_pair_of_functions_is_a_model():
         lambda: softmax(4, 1),
         lambda: mlp(4, 2, hidden=0),
         lambda: mlp(4, 2, depth=0),
-        lambda: cnn(1),
+        lambda: cnn(0),
+        lambda: mlp(4, 0),
+        lambda: linear(4, 0),
         lambda: cnn(3, shape=(3, 2, 32)),
         lambda: cnn(3, shape=(0, 32, 32)),
     ],

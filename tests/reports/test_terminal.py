@@ -23,7 +23,7 @@ def result(outcome) -> Result:
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_run_is_readable_at_80_columns_and_names_its_worst_client(result, monkeypatch, seeds):
-    monkeypatch.setattr(clients, "LEAST_ROWS", 1)  # the test's clients are small
+    monkeypatch.setattr(clients, "FEWEST", 1)  # the test's clients are small
     out = plain(terminal.run_table(result._replace(final=result.final[:seeds])))
     assert widest(out) <= 80 and "worst client: client " in out and "sent: " in out and "time: " in out
     *_, where, after = out.splitlines()

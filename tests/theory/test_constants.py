@@ -10,7 +10,7 @@ import pytest
 from fedtier import keys
 from fedtier.problem import Rows, cross_entropy, mlp, softmax
 from fedtier.problem.closed_forms import QuadraticSpec, two_level_quadratic
-from fedtier.problem.models import Softmax
+from fedtier.problem.models import Linear
 from fedtier.theory import constants, estimates
 from fedtier.theory.numbers import exact
 
@@ -53,19 +53,19 @@ def test_softmax_regression_stays_below_its_bounds_and_reaches_half_the_largest_
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(60, 5))
     rows = Rows(jnp.asarray(inputs, jnp.float32), jnp.asarray(rng.integers(0, 3, 60)))
-    loss = cross_entropy(softmax(5, 3))
+    loss = cross_entropy(softmax(5, 3, bias=False))
     L = constants.softmax_smoothness(inputs)
     assert L.value == pytest.approx(np.linalg.eigvalsh(inputs.T @ inputs / 60)[-1] / 2)
     assert L.value <= np.max(np.sum(inputs**2, axis=1)) / 2
-    points = [Softmax(jnp.asarray(scale * rng.normal(size=(3, 5)), jnp.float32)) for scale in (0.0, 1.0, 5.0)]
+    points = [Linear(jnp.asarray(scale * rng.normal(size=(3, 5)), jnp.float32)) for scale in (0.0, 1.0, 5.0)]
     assert estimates.gradient_smoothness(lambda w: loss(w, rows), points, keys.root(1)).value <= L.value * (1 + 1e-4)
     single = jax.jit(jax.vmap(lambda x, a, b: jax.grad(loss)(x, Rows(a[None], b[None])), in_axes=(None, 0, 0)))
     for x in points:
-        gradients = single(x, *rows)
+        gradients = single(x, rows.inputs, rows.labels)
         assert float(jnp.linalg.norm(gradients.weight.mean(axis=0))) <= constants.softmax_slope(inputs).value
         assert estimates.gradient_noise(gradients, 4).value <= constants.softmax_noise(inputs, 4).value
     # Two classes share all probability in every row: the bound is attained.
-    third_out = Softmax(jnp.zeros((3, 5)))
+    third_out = Linear(jnp.zeros((3, 5)))
     shifted = lambda w: jnp.mean(jax.vmap(lambda a: jax.nn.logsumexp(w.weight @ a + jnp.array([0.0, 0.0, -80.0])))(rows.inputs))  # noqa: E731
     ((_, attained),) = estimates.curvature(shifted, [third_out], keys.root(2))
     assert attained == pytest.approx(L.value, rel=1e-3)

@@ -106,12 +106,16 @@ def search(file: tyro.conf.Positional[Path], settings: Settings = (), json: bool
         settings: Change one key, for example --set method.estimator=guided. May be repeated.
         json: One JSON object on stdout instead of a table.
     """
+    from ..experiments.assemble import assemble
+    from ..experiments.label_counts import labels_of_experiment
     from ..experiments.search import load_search, run_search
     from ..reports.terminal import search_object, search_table
 
     config, grid = load_search(file, settings)
     prepare_jax()
-    found = run_search(config, grid)
+    experiment = assemble(config)
+    progress().say(*labels_of_experiment(experiment).said)
+    found = run_search(config, grid, experiment)
     show(search_object(found) if json else search_table(found))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from .shared import Config, Settings, prepare_jax, show
+from .shared import Config, Settings, prepare_jax, progress, show
 
 
 def partition(
@@ -31,6 +31,7 @@ def partition(
         plots.check_ending(out)
     config = load_config(file, settings)
     counts = count_labels(config)
+    progress().say(*counts.said)
     if export is not None:
         from ..deploy.export import export_rows
 
@@ -75,12 +76,15 @@ def theory(
     from ..errors import positive
     from ..experiments.assemble import assemble
     from ..experiments.config import load_config
+    from ..experiments.label_counts import labels_of_experiment
     from ..studies.theory.page import page
 
     positive("--epsilon", epsilon)
     named = file is not None or any(setting.startswith("method.name") for setting in settings)
     published = () if named else ("method.preset=paper",)  # the theorems are about the paper's method
-    found = page(assemble(load_config(file, (*published, *settings))), epsilon)
+    experiment = assemble(load_config(file, (*published, *settings)))
+    progress().say(*labels_of_experiment(experiment).said)
+    found = page(experiment, epsilon)
     show(words.page_object(found) if json else words.page_parts(found))
 
 

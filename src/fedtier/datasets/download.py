@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FedtierError
-from .sources import Published, hint_for
+from .published import Published, hint_for
 
 CHUNK = 1 << 18
 

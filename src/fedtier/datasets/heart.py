@@ -1,17 +1,9 @@
 """Heart disease at four hospitals (UCI; A. Janosi, W. Steinbrunn, M. Pfisterer, R. Detrano, 1988): natural clients.
 
 920 patients, 13 measurements each, of which hospitals other than Cleveland took only some. The label is 1 when
-num > 0 (any disease). What becomes of the columns:
-
-- '?' is missing, and so is a resting blood pressure or a cholesterol of 0, which no patient has (all of Switzerland's
-  cholesterol is 0);
-- numbers (age, trestbps, chol, thalach, oldpeak, ca) and yes/no answers (sex, fbs, exang): a missing value becomes the
-  median of all rows that have one, a yes/no answer the commoner one; shift and scale standardise the numbers;
-- categories (cp, restecg, slope, thal): one 0/1 column per value, all 0 when missing;
-- a 0/1 column `NAME missing` for every measurement that some row lacks.
-
-Medians, means and deviations are over all four hospitals and all rows: a simplification that a real federation would
-replace by statistics the hospitals agree to share.
+num > 0 (any disease). '?' is missing, and so is a resting blood pressure or a cholesterol of 0, which no patient has (all of
+Switzerland's cholesterol is 0). cp, restecg, slope and thal are categories; the rest, yes/no answers among them, are
+numbers. What becomes of both is the preparation's business, as for any table.
 """
 
 from __future__ import annotations
@@ -21,9 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FedtierError
-from .dataset import Dataset, standardisation
+from .dataset import Dataset, Raw
 from .formats import REPLACE
-from .sources import Published, locate
+from .published import Published
+from .sources import locate
+from .table import Column, Table, as_words
 
 ROWS = {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}
 HEART = Published(
@@ -39,38 +33,24 @@ HEART = Published(
 COLUMNS: tuple[str, ...] = (
     "age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal", "num",
 )  # fmt: skip
-NUMBERS = ("age", "trestbps", "chol", "thalach", "oldpeak", "ca")
-ANSWERS = ("sex", "fbs", "exang")
-CATEGORIES = {"cp": (1, 2, 3, 4), "restecg": (0, 1, 2), "slope": (1, 2, 3), "thal": (3, 6, 7)}
+CATEGORIES = ("cp", "restecg", "slope", "thal")
 NEVER_ZERO = ("trestbps", "chol")
 
 
 def heart_disease(folder: str | Path | None = None) -> Dataset:
-    """920 patients of four hospitals, disease or not; see the module for what is done about missing values."""
+    """920 patients of four hospitals, disease or not."""
     paths = locate(HEART, folder)
     parts = [_read(path, rows) for path, rows in zip(paths.values(), ROWS.values(), strict=True)]
-    table = dict(zip(COLUMNS, np.concatenate(parts).T, strict=True))
+    values = dict(zip(COLUMNS, np.concatenate(parts).T, strict=True))
+    disease = (values.pop("num") > 0).astype(np.int32)
     for name in NEVER_ZERO:
-        table[name][table[name] == 0] = np.nan
-    columns: dict[str, np.ndarray] = {}
-    for name in (*NUMBERS, *ANSWERS):
-        columns[name] = np.where(np.isnan(table[name]), np.nanmedian(table[name]), table[name])
-    shift, scale = standardisation(np.stack([columns[name] for name in NUMBERS], axis=1))
-    for name, values in CATEGORIES.items():
-        columns |= {f"{name} = {value}": table[name] == value for value in values}
-    columns |= {f"{name} missing": np.isnan(table[name]) for name in COLUMNS[:-1] if np.isnan(table[name]).any()}
-    plain = len(columns) - len(NUMBERS)
+        values[name][values[name] == 0] = np.nan
+    columns: dict[str, Column] = {name: as_words(v) if name in CATEGORIES else v for name, v in values.items()}
     return Dataset(
-        "heart-disease",
-        np.stack(list(columns.values()), axis=1).astype(np.float32),
-        (table["num"] > 0).astype(np.int32),
-        ("healthy", "disease"),
+        "heart-disease", np.empty((len(disease), 0), np.float32), disease, ("healthy", "disease"),
         owner=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
-        owner_names=tuple(ROWS),
-        shift=np.append(shift, np.zeros(plain, np.float32)),
-        scale=np.append(scale, np.ones(plain, np.float32)),
-        columns=tuple(columns),
-    )
+        owner_names=tuple(ROWS), label="num", raw=Raw(Table(columns, len(disease))),
+    )  # fmt: skip
 
 
 def _read(path: Path, rows: int) -> np.ndarray:

@@ -1,36 +1,58 @@
-"""A folder of images, one sub-folder per class: FOLDER/cat/1.png, FOLDER/dog/7.jpg."""
+"""A folder of images, one sub-folder per class: FOLDER/cat/1.png, FOLDER/dog/7.jpg; or per owner, then per class."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import FedtierError, require, whole
+from .table import Words, words
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
 GREY = ("1", "L", "LA", "I", "I;16", "F")
 
 
-def read_images(folder: Path, size: int | None = None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """(images [N, channels, height, width] uint8, labels [N] int32, names of the classes in alphabetical order).
+class Pictures(NamedTuple):
+    inputs: np.ndarray  # [N, channels, height, width] uint8
+    labels: Words
+    owners: Words | None
+
+
+def read_images(folder: Path, size: int | None = None) -> Pictures:
+    """FOLDER/CLASS/IMAGE.png, or FOLDER/OWNER/CLASS/IMAGE.png; classes and owners in alphabetical order.
 
     One channel when every image is grey, else red, green, blue. Images must have one size, or are resized to
     `size` x `size`. Only headers are read to find that out, so memory holds the images once.
     """
     if size is not None:
         whole("data.image_size", size)
-    classes = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    hint = "FOLDER/CLASS/IMAGE.png; name the folder that directly holds the classes"
+    outer = _folders(folder)
+    owned = bool(outer) and all(_folders(entry) and not _images(entry) for entry in outer)
+    places = [(entry, inner) for entry in outer for inner in _folders(entry)] if owned else [(entry, entry) for entry in outer]
+    hint = "FOLDER/CLASS/IMAGE.png, or FOLDER/OWNER/CLASS/IMAGE.png; name the outermost folder"
+    classes = sorted({inner.name for _, inner in places})
     require(len(classes) >= 2, "data.file", str(folder), f"must have a sub-folder per class, but has {len(classes)}", hint)
-    files, labels = [], []
-    for k, entry in enumerate(classes):
-        images = sorted(path for path in entry.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
-        require(bool(images), "data.file", str(entry), f"holds no images ({', '.join(SUFFIXES)})", hint)
-        files += images
-        labels += [k] * len(images)
+    files: list[tuple[Path, str, str]] = []
+    for owner, inner in places:
+        images = _images(inner)
+        require(bool(images), "data.file", str(inner), f"holds no images ({', '.join(SUFFIXES)})", hint)
+        files += [(path, inner.name, owner.name) for path in images]
+    paths, labels, owners = zip(*files, strict=True)
+    return Pictures(_pixels_of(paths, size), words(labels), words(owners) if owned else None)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _images(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
+def _pixels_of(files: tuple[Path, ...], size: int | None) -> np.ndarray:
     modes, sizes = zip(*(_open(path, lambda image: (image.mode, image.size)) for path in files), strict=True)
     mode = "L" if all(one in GREY for one in modes) else "RGB"
     if size is None:
@@ -47,7 +69,7 @@ def read_images(folder: Path, size: int | None = None) -> tuple[np.ndarray, np.n
     for k, path in enumerate(files):
         pixels = _open(path, lambda image: _pixels(image, mode, (width, height)))
         inputs[k] = pixels if mode == "L" else pixels.transpose(2, 0, 1)
-    return inputs, np.array(labels, np.int32), tuple(entry.name for entry in classes)
+    return inputs
 
 
 def _pixels(image: Any, mode: str, size: tuple[int, int]) -> np.ndarray:

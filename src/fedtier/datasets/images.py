@@ -15,7 +15,8 @@ import numpy as np
 from ..errors import require
 from . import formats
 from .dataset import Dataset
-from .sources import Published, locate
+from .published import Published
+from .sources import locate
 
 DIGITS = tuple("0123456789")
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")

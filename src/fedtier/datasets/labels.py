@@ -1,70 +1,108 @@
-"""Labels and owners of any kind become 0 .. K - 1, and the names are kept."""
+"""What is predicted, and who owns a row: columns of any kind become classes, numbers or owners, and the names are kept."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import FedtierError, require
+from ..errors import FedtierError, choice, require
+from .table import Column, Words, as_words, missing, settled
+
+TASKS = ("auto", "classification", "binary", "regression")
+FEW, MANY, ROWS_EACH = 20, 100, 10  # whole numbers are classes up to FEW values, or up to MANY that have ROWS_EACH rows each
+DROP = 'data.missing = "drop" leaves such rows out'
 
 
-def encode(name: str, values: Any, rows: int, least: int = 1) -> tuple[np.ndarray, tuple[str, ...]]:
-    """(codes [N] int32, names [K]): names[codes[i]] is what row i said.
+class Target(NamedTuple):
+    values: np.ndarray  # [N] int32 codes of the classes, or float64
+    classes: tuple[str, ...]  # what class k is called; () for a regression
+    why: str  # how the task was chosen, in words
 
-    Whole numbers are ordered as numbers (also when they are written as text or as 3.0), anything else, codes such as 007
-    included, as text. A value that no row has gets no code: labels {0, 2} become {0, 1} with names ("0", "2").
+
+def target(name: str, column: Column, task: str = "auto") -> Target:
+    """The label's column as classes or numbers.
+
+    Words are classes. Whole numbers are classes up to FEW different ones, or up to MANY where each has ROWS_EACH rows on
+    average; others, and numbers with a fraction (unless there are only two), are the target of a regression.
     """
-    values = np.asarray(values)
-    require(values.ndim == 1, name, values.shape, "must be one value per row: a vector")
-    require(len(values) == rows, name, f"{len(values)} values", f"must have one value per row, but there are {rows} rows")
-    distinct, codes = np.unique(_ordered(name, values), return_inverse=True)
-    rule = f"must have at least {least} different values, all rows have the same one"
-    require(len(distinct) >= least, name, str(distinct[0]), rule)
-    return codes.reshape(-1).astype(np.int32), tuple(str(value) for value in distinct.tolist())
+    choice("data.task", task, TASKS)
+    refuse_missing(f"label {name}", column)
+    numbers = _as_numbers(column)
+    count = len(np.unique(as_words(column).codes if numbers is None else numbers))
+    require(count > 1, f"label {name}", _first(column), "is the same in all rows", "there is nothing to predict")
+    if task == "auto":
+        task, why = _chosen(name, numbers, count, len(missing(column)))
+    else:
+        why = f"{task}, as named"
+    if task == "regression":
+        require(numbers is not None, "data.task", task, f"the label {name} holds words", 'task = "classification"')
+        return Target(np.asarray(numbers, np.float64), (), why)
+    require(task != "binary" or count == 2, "data.task", task, f"the label {name} has {count} values, not 2", "classification")
+    return Target(*ordered(f"label {name}", column if isinstance(column, Words) else as_words(column)), why)
 
 
-def known(name: str, values: Any, rows: int, names: Sequence[str]) -> np.ndarray:
+def _chosen(name: str, numbers: np.ndarray | None, count: int, rows: int) -> tuple[str, str]:
+    if numbers is None:
+        rule = f"holds {count} different texts in {rows} rows"
+        require(count <= 50 or count <= rows / 2, "data.label", name, rule, "is this the column to predict?")
+        return "classification", f"{count} different words"
+    whole = bool(np.all(numbers == np.floor(numbers)))
+    if count == 2 or (whole and (count <= FEW or (count <= MANY and rows >= ROWS_EACH * count))):
+        return "classification", f"{count} different {'whole ' * whole}numbers"
+    return "regression", f"{count} different numbers"
+
+
+def _as_numbers(column: Column) -> np.ndarray | None:
+    """The column as numbers; None where it holds words, true and false among them."""
+    if not isinstance(column, Words):
+        return column
+    if {level.lower() for level in column.levels} <= {"true", "false"}:
+        return None
+    found = settled(column)[0]
+    return None if isinstance(found, Words) or np.isnan(found).any() else found
+
+
+def ordered(name: str, column: Words) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(codes [N] int32, names [K]): names[codes[i]] is what row i says.
+
+    Whole numbers are ordered as numbers, anything else, codes such as 007 included, as text. A level that no row has gets
+    no code.
+    """
+    refuse_missing(name, column)
+    used = np.unique(column.codes)
+    levels = [column.levels[code] for code in used]
+    whole = all(re.fullmatch(r"[+-]?(0|[1-9]\d*)", level) for level in levels)
+    order = sorted(range(len(levels)), key=lambda k: int(levels[k]) if whole else levels[k])
+    codes = np.empty(len(column.levels), np.int32)
+    codes[used[order]] = np.arange(len(levels), dtype=np.int32)
+    return codes[column.codes], tuple(levels[k] for k in order)
+
+
+def known(name: str, column: Column, names: Sequence[str]) -> np.ndarray:
     """codes [N] int32 by names that are given: those of a server, to which a site's labels must belong."""
-    distinct, codes = np.unique(_ordered(name, np.asarray(values)), return_inverse=True)
-    require(len(codes.reshape(-1)) == rows, name, f"{codes.size} values", f"must have one value per row, not {rows} rows")
+    found = as_words(column)
+    refuse_missing(name, found)
     place = {text: code for code, text in enumerate(names)}
-    for value in distinct.tolist():
-        require(str(value) in place, name, str(value), "is no label of this federation", f"known: {', '.join(names)}")
-    return np.asarray([place[str(value)] for value in distinct.tolist()], np.int32)[codes.reshape(-1)]
+    for level in found.levels:
+        require(level in place, name, level, "is no label of this federation", f"known: {', '.join(names)}")
+    return np.asarray([place[level] for level in found.levels], np.int32)[found.codes]
 
 
-def _ordered(name: str, values: np.ndarray) -> np.ndarray:
-    kind = values.dtype.kind
-    if kind == "b":
-        return values.astype(np.int64)
-    if kind in "iu":
-        return values
-    if kind == "f":
-        return _whole_numbers(name, values)
-    if kind == "S":
-        values = np.char.decode(values, "utf-8")
-    texts = np.asarray(["" if value is None else str(value).strip() for value in values.tolist()])
-    _refuse_first(name, (texts == "") | (np.char.lower(texts) == "nan"), "is missing", "drop the rows without one")
-    if any(re.match(r"[+-]?0\d", text) for text in texts.tolist()):
-        return texts  # codes such as 007: not the same as 7
-    try:
-        numbers = texts.astype(np.float64)
-    except ValueError:
-        return texts
-    whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53)
-    return numbers.astype(np.int64) if whole.all() else texts
+def refuse_missing(name: str, column: Column) -> None:
+    gone = missing(column) if isinstance(column, Words) else ~np.isfinite(column)
+    if gone.any():
+        more = f", as in {int(gone.sum()) - 1} rows more" * bool(gone.sum() > 1)
+        raise FedtierError(name, f"row {int(np.argmax(gone))}", f"is missing{more} (rows count from 0)", DROP)
 
 
-def _whole_numbers(name: str, values: np.ndarray) -> np.ndarray:
-    _refuse_first(name, ~np.isfinite(values), "is missing (not a finite number)", "drop the rows without one")
-    fraction = values != np.floor(values)
-    _refuse_first(name, fraction, "is not a whole number", "classes are whole numbers or words, not targets to regress on")
-    return values.astype(np.int64)
-
-
-def _refuse_first(name: str, bad: np.ndarray, rule: str, hint: str) -> None:
-    if bad.any():
-        raise FedtierError(name, f"row {int(np.argmax(bad))}", f"{rule} (rows count from 0)", hint)
+def _first(column: Column) -> Any:
+    return (
+        column.levels[0]
+        if isinstance(column, Words) and column.levels
+        else "missing"
+        if isinstance(column, Words)
+        else float(column[0])
+    )

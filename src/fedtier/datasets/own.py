@@ -1,68 +1,117 @@
-"""The user's own data: a `.npz` file, a `.csv` or `.parquet` table, or a folder of images by class."""
+"""The user's own data: a table in a file or in memory, an `.npz` of arrays, or a folder of images."""
 
 from __future__ import annotations
 
-import zipfile
-import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import FedtierError, nearest
-from . import image_folder, tables
-from .dataset import Dataset, as_inputs, standardisation
-from .labels import encode
+from ..errors import FedtierError, choice, nearest, require
+from .content import Choose, Content, read
+from .dataset import Dataset, Raw, tenths_of
+from .labels import DROP, ordered, target
 from .sources import chosen_folder
+from .table import Column, Table, Words, as_words, missing, take
 
-SAVEZ = "numpy.savez(FILE, inputs=..., labels=...) writes a .npz"
-INPUTS, LABELS = ("inputs", "x"), ("labels", "y")
+FILLS = ("median", "mean", "zero", "drop", "refuse")
+PIXEL_SHIFT, PIXEL_SCALE = np.float32(127.5), np.float32(1 / 127.5)  # bytes from 0 to 255 become numbers from -1 to 1
 
 
 def from_file(
-    file: str | Path | None = None,
+    file: Any = None,
     *,
     folder: str | Path | None = None,
     label: str = "label",
     owner: str | None = None,
+    weight: str | None = None,
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    missing: str = "median",
+    max_categories: int = 100,
+    task: str = "auto",
+    header: bool = True,
     image_size: int | None = None,
 ) -> Dataset:
-    """The data set in `file`; a relative path is looked for here first, then in the data folder.
+    """The data set in `file`: a path (a relative one is looked for here first, then in the data folder), or a DataFrame of
+    pandas or polars, an Arrow table, a dict of arrays.
 
-    shift and scale standardise it (see `standardisation`; `dataset._replace(shift=0, scale=1)` undoes that).
+    label, owner, weight   names of these columns; every other column is a feature
+    drop, keep             features to leave out, or the only ones to take
+    categories             columns of numbers that are mere codes
+    missing                what becomes of a missing number: "median" or "mean" of the training rows, "zero" (all with a 0/1
+                           column that says so); "drop" the row; "refuse"
+    task                   "classification", "binary", "regression"; "auto" goes by the label (see `labels.target`)
+    header                 False: the file's first line is a row; columns are then called "column 1", "column 2", ...
+
+    Nothing is fitted yet: the set has no inputs until `Dataset.prepared` is told which rows are training rows.
     """
-    path = _path(file, folder)
-    if path.is_dir():
-        inputs, labels, names = image_folder.read_images(path, image_size)
-        owners, columns = None, ()
-    else:
-        inputs, labels, owners, columns = read_table(path, label, owner, image_size)
-        labels, names = encode(_named(path, "labels"), labels, len(inputs), least=2)
-    codes, owner_names = (None, ()) if owners is None else encode(_named(path, "owners"), owners, len(inputs))
-    shift, scale = standardisation(inputs)
-    return Dataset(path.stem, inputs, labels, names, codes, owner_names, shift, scale, columns=columns)
+    choice("data.missing", missing, FILLS)
+    require(not (drop and keep), "data.keep", list(keep), "cannot stand beside data.drop", "name one of the two")
+    source = _path(file, folder) if isinstance(file, str | Path | None) else file
+    choose = Choose(drop, keep, categories)
+    found = read(source, label=label, owner=owner, weight=weight, choose=choose, header=header, image_size=image_size)
+    found, notes = _whole_rows(found, missing)
+    aim = target(label, found.label, task)
+    name = Path(file).name.partition(".")[0] if isinstance(file, str | Path) else "table"
+    codes, owner_names = (None, ()) if found.owner is None else ordered(f"owner {owner}", as_words(found.owner))
+    numeric = not aim.classes
+    dataset = Dataset(
+        name, np.empty((len(aim.values), 0), np.float32), aim.values, aim.classes, codes, owner_names,
+        task="regression" if numeric else "classification", weights=_weights(weight, found.weight), label=label,
+        tenths=tenths_of(aim.values) if numeric else None, notes=(*found.notes, *notes, f"label {label}: {aim.why}"),
+    )  # fmt: skip
+    if isinstance(found.rows, np.ndarray) and found.rows.dtype == np.uint8:
+        return dataset._replace(inputs=found.rows, shift=PIXEL_SHIFT, scale=PIXEL_SCALE)
+    fill: Any = missing if missing in ("median", "mean", "zero") else "median"
+    return dataset._replace(raw=Raw(found.rows, fill, max_categories))
 
 
-def read_table(
-    path: Path, label: str = "label", owner: str | None = None, image_size: int | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """(inputs, labels as they are written, owners, names of the columns) of a file or a folder of images."""
-    if path.is_dir():
-        inputs, labels, names = image_folder.read_images(path, image_size)
-        return inputs, np.asarray(names)[labels], None, ()
-    if image_size is not None:
-        raise FedtierError("data.image_size", image_size, f"is for a folder of images, but {path} is a file", "leave it out")
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        known = f"must end in {', '.join(READERS)} or be a folder of images"
-        raise FedtierError("data.file", str(path), known, SAVEZ)
-    inputs, labels, owners, columns = reader(path, label, owner)
-    return as_inputs(_named(path, "inputs"), inputs, columns), labels, owners, columns
+def _whole_rows(found: Content, rule: str) -> tuple[Content, list[str]]:
+    """The rows that may stay under the rule for missing values."""
+    features = [*found.rows.columns.items()] if isinstance(found.rows, Table) else []
+    if rule == "refuse":
+        for name, column in features:
+            gone = missing(column)
+            if gone.any():
+                where = f"is missing in {int(gone.sum())} rows, first in row {int(np.argmax(gone))} (rows count from 0)"
+                raise FedtierError(f"column {name}", NOTHING_THERE, where, 'data.missing = "median" fills it in')
+    if rule != "drop":
+        return found, []
+    special = [column for column in (found.label, found.owner, found.weight) if column is not None]
+    gone = np.any([missing(column) for column in (*special, *(column for _, column in features))], axis=0)
+    if not gone.any():
+        return found, []
+    require(not gone.all(), "data.missing", rule, "every row lacks some value", 'use "median", or leave columns out: data.drop')
+    kept = np.flatnonzero(~gone)
+    owner, weight = (None if column is None else take(column, kept) for column in (found.owner, found.weight))
+    rows = found.rows.take(kept) if isinstance(found.rows, Table) else found.rows[kept]
+    notes = [f"{int(gone.sum())} rows with missing values are left out"]
+    return Content(rows, take(found.label, kept), owner, weight, found.notes), notes
+
+
+NOTHING_THERE = "no value"
+
+
+def _weights(name: str | None, column: Column | None) -> np.ndarray | None:
+    if column is None:
+        return None
+    require(not isinstance(column, Words), "data.weight", name, "holds words, not numbers")
+    values = np.asarray(column, np.float64)
+    bad = ~np.isfinite(values) | (values < 0)
+    rule = f"must be finite and at least 0, but is not in row {int(np.argmax(bad))} (rows count from 0)"
+    require(not bad.any(), "data.weight", name, rule, DROP)
+    require(values.sum() > 0, "data.weight", name, "is 0 in all rows")
+    return values
 
 
 def _path(file: str | Path | None, folder: str | Path | None) -> Path:
     if file is None:
-        raise FedtierError("data.file", None, "must be given when data.name is 'file'", "a .npz, .csv, .parquet or a folder")
+        raise FedtierError(
+            "data.file", None, "must be given when data.name is 'file'", "a table, an .npz or a folder of images"
+        )
     _, root = chosen_folder(folder)
     here = Path(file).expanduser()
     places = [here] if root is None or here.is_absolute() else [here, root / here]
@@ -79,38 +128,3 @@ def _siblings(path: Path) -> str:
         return f"the folder {folder} does not exist either"
     close = nearest(path.name, [entry.name for entry in folder.iterdir()])
     return close if close.startswith("did") else "give the path from the current folder, or an absolute one"
-
-
-def _named(path: Path, part: str) -> str:
-    return f"{path.name}: {part}"
-
-
-def _npz(path: Path, label: str, owner: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Arrays `inputs` (or x), `labels` (or y, or the name in data.label) and `owner` (or the name in data.owner)."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise FedtierError("data.file", str(path), "is a single array, not a .npz", SAVEZ)
-            inputs = _array(file, path, INPUTS, "inputs")
-            labels = _array(file, path, (label, *LABELS), "labels")
-            if owner is not None:
-                return inputs, labels, _array(file, path, (owner,), "owner"), ()
-            return inputs, labels, file["owner"] if "owner" in file.files else None, ()
-    except FedtierError:
-        raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        pickled = "allow_pickle" in str(error)
-        rule = "holds Python objects, which are never unpickled" if pickled else f"is not an intact .npz file ({error})"
-        hint = "save plain arrays of numbers or strings" if pickled else "save or copy it again"
-        raise FedtierError("data.file", str(path), rule, hint) from error
-
-
-def _array(file: Any, path: Path, names: tuple[str, ...], what: str) -> np.ndarray:
-    for name in names:
-        if name in file.files:
-            return file[name]
-    wanted = " or ".join(repr(name) for name in dict.fromkeys(names))
-    raise FedtierError(f"data.{what}", str(path), f"has no array {wanted}", f"it has: {', '.join(file.files) or 'no arrays'}")
-
-
-READERS = {".npz": _npz, ".csv": tables.read_csv, ".parquet": tables.read_parquet}

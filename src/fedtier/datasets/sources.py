@@ -8,30 +8,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from ..errors import FedtierError, require
-
-VARIABLE = "FEDTIER_DATA"
-
-
-class Published(NamedTuple):
-    """A data set's files: names as unpacked, and the sha256 of that content, whatever the packing."""
-
-    name: str
-    files: dict[str, str]
-    mirrors: tuple[str, ...]  # addresses to put `file + packed`, or `archive`, after; tried in order
-    packed: str = ""  # the suffix of each file at the publisher
-    archive: str = ""  # the one archive that holds all the files
-    inner: str = ""  # the folder inside that archive
+from .download import fetch
+from .published import VARIABLE, Published, hint_for, places
 
 
 def locate(published: Published, folder: str | Path | None = None) -> dict[str, Path]:
     """The path of every file, from the folder if one is named, else from the cache (downloading what is not there)."""
     setting, root = chosen_folder(folder)
     if root is None:
-        from .download import fetch
-
         return fetch(published)
     hint = hint_for(published) + "; with neither set they are downloaded"
     require(root.is_dir(), setting, str(root), "is not a folder", hint)
@@ -50,22 +36,8 @@ def chosen_folder(folder: str | Path | None) -> tuple[str, Path | None]:
     return VARIABLE, Path(value).expanduser() if value else None
 
 
-def hint_for(published: Published) -> str:
-    """What to put where, so that no network is needed."""
-    files = ", ".join(published.files)
-    packed = f" (or with {published.packed})" if published.packed else ""
-    places = ", ".join(str(Path("DIR") / place) for place in _places(published))
-    return f"set {VARIABLE} or data.folder to a folder DIR that holds {files}{packed} in one of {places}"
-
-
-def _places(published: Published) -> list[Path]:
-    """Sub-folders first: MNIST and Fashion-MNIST use the same file names."""
-    inner = [Path(published.name) / published.inner, Path(published.inner)] if published.inner else []
-    return [*inner, Path(published.name), Path()]
-
-
 def _find(root: Path, published: Published, name: str) -> Path | None:
-    for place in _places(published):
+    for place in places(published):
         for suffix in dict.fromkeys(("", published.packed)):
             path = root / place / (name + suffix)
             if path.is_file():

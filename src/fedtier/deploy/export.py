@@ -1,7 +1,7 @@
 """A simulated federation as files, one for each party: to rehearse a run between sites, and to compare the two.
 
-Rows are in the order in which the simulation sees them, inputs as the data set stores them; a site's held-back rows are the
-last of its file. The scaling stands in server.npz, because the server is who says it.
+Rows are in the order in which the simulation sees them, inputs as the data set stores them, tables already prepared; a
+site's held-back rows are the last of its file. preparation.json, the server's, says how they are scaled.
 """
 
 from __future__ import annotations
@@ -13,48 +13,68 @@ import numpy as np
 import tomli_w
 
 from .. import datasets as data_sets
+from ..datasets import Dataset, Preparation
+from ..datasets.preparation import Scaling
 from ..errors import require
-from ..experiments.assemble import federate, load_data
+from ..experiments.assemble import federate
 from ..experiments.config import Config
+from ..experiments.data import client_names, load_data
 from ..storage.files import told
 
 
 def export_rows(config: Config, folder: Path) -> list[Path]:
-    """Writes run.toml, server.npz, test.npz, and site-K.npz with site-K.toml; the files written. Refuses a folder in use."""
+    """Writes run.toml, preparation.json, server.npz, test.npz, and site-K.npz with site-K.toml; the files written. Refuses a
+    folder in use."""
     require(not (folder / "run.toml").exists(), "--export", str(folder), "already holds a federation", "choose another folder")
     labelled = config.data.name not in data_sets.UNLABELLED
     require(labelled, "data.name", config.data.name, "has no labelled rows to share out among sites")
     dataset = load_data(config)
     federation = federate(config, dataset, config.run.seed)
-    index, names = np.asarray(federation.index), np.asarray(dataset.label_names)
+    index, labels = np.asarray(federation.index), _labels(dataset)
     with told(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
-    def write(name: str, start: Any, size: Any, **arrays: Any) -> Path:
+    def write(name: str, start: Any, size: Any) -> Path:
         rows = index[int(start) : int(start) + int(size)]
         path = folder / name
         with told(path):
-            np.savez(path, inputs=dataset.inputs[rows], labels=names[dataset.labels[rows]], **arrays)
+            np.savez(path, inputs=dataset.inputs[rows], labels=labels[rows])
         return path
 
-    scaling: dict[str, Any] = {"shift": np.asarray(dataset.shift, np.float32), "scale": np.asarray(dataset.scale, np.float32)}
-    written = [write("server.npz", *federation.server, **scaling), write("test.npz", *federation.test)]
+    written = [write("server.npz", *federation.server), write("test.npz", *federation.test), folder / "preparation.json"]
+    with told(written[-1]):
+        written[-1].write_text(_as_stored(dataset).to_json(), encoding="utf-8")
+    owners = client_names(config, dataset, federation.clients)
     for k in range(federation.clients):
         held = int(federation.held.size[k])
         written.append(write(f"site-{k}.npz", federation.train.start[k], federation.train.size[k] + held))
         site = {"name": f"site-{k}", "data": f"site-{k}.npz", "test_rows": held}
-        written.append(_toml(folder / f"site-{k}.toml", site))
+        written.append(_toml(folder / f"site-{k}.toml", site, f"# {config.data.title}, client {owners[k]}\n"))
     content = config.model_dump(exclude_none=True)
-    content["data"]["clients"] = federation.clients
+    content["data"] = {"clients": federation.clients}
     content["run"]["seeds"] = 1
     content["wire"] = {
         "sites": [f"site-{k}" for k in range(federation.clients)], "server": "server.npz", "test": "test.npz",
-        "labels": [str(name) for name in dataset.label_names],
+        "preparation": "preparation.json",
     }  # fmt: skip
     return [_toml(folder / "run.toml", content), *written]
 
 
-def _toml(path: Path, content: dict[str, Any]) -> Path:
+def _labels(dataset: Dataset) -> np.ndarray:
+    """[N] as their source has them: names of classes, or numbers in their own unit."""
+    if dataset.label_names:
+        return np.asarray(dataset.label_names)[dataset.labels]
+    label = dataset.preparation.label
+    return dataset.labels.astype(np.float64) / label.scale + label.shift
+
+
+def _as_stored(dataset: Dataset) -> Preparation:
+    """The preparation of rows that are written as the data set stores them: what is left to do is to scale them."""
+    shift, scale = (np.asarray(value, np.float32) for value in (dataset.shift, dataset.scale))
+    return Preparation(dataset.preparation.label, scaling=Scaling(dataset.shape, shift, scale))
+
+
+def _toml(path: Path, content: dict[str, Any], note: str = "") -> Path:
     with told(path):
-        path.write_text(tomli_w.dumps(content), encoding="utf-8")
+        path.write_text(note + tomli_w.dumps(content), encoding="utf-8")
     return path

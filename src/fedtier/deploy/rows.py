@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import jax.numpy as jnp
 import numpy as np
 
-from ..datasets.dataset import standardisation
-from ..datasets.labels import encode
-from ..datasets.own import read_table
-from ..errors import FedtierError, require
+from ..datasets import Preparation
+from ..datasets.own import from_file
+from ..errors import require
 from ..experiments.assemble import Experiment, assemble
 from ..federation import Federation, Window
 from ..problem import Rows, Spec
-from .card import Card, dataset_of, open_rows
+from .party import Party, dataset_of, open_rows
 from .settings import WireRun
 
+READING = ("drop", "keep", "categories", "missing", "max_categories", "task", "header")  # keys of [data] that the server heeds
 
-def open_server(run: WireRun) -> tuple[Experiment, Card]:
-    """The experiment as the server sees it, and the card for the sites."""
-    server, test = (run.folder / name for name in (run.wire.server, run.wire.test))
-    for key, path in (("wire.server", server), ("wire.test", test)):
+
+def open_server(run: WireRun) -> tuple[Experiment, Preparation]:
+    """The experiment as the server sees it, and how the sites are to prepare their rows."""
+    files = {f"wire.{key}": run.folder / name for key, name in (("server", run.wire.server), ("test", run.wire.test))}
+    if run.wire.preparation is not None:
+        files["wire.preparation"] = run.folder / run.wire.preparation
+    for key, path in files.items():
         require(path.exists(), key, str(path), "is not there", "give the path from run.toml, or an absolute one")
-    card = _card(server, run.wire.label, tuple(run.wire.labels))
-    own, own_labels = open_rows(server, run.wire.label, card)
-    held, held_labels = open_rows(test, run.wire.label, card)
-    inputs = np.concatenate([held, own])  # bytes beside floats become floats, never the other way
-    labels = np.concatenate([held_labels, own_labels])
-    dataset = dataset_of(run.config.data.name, card, inputs, labels)
-    parties = _parties(Rows(inputs, labels), len(held), len(own), len(run.wire.sites))  # pyright: ignore[reportArgumentType]
-    return assemble(run.config, dataset, parties), card
+    preparation = _preparation(run)
+    own, held = (open_rows(files[key], run.wire.label, preparation) for key in ("wire.server", "wire.test"))
+    alike = own.inputs.dtype == held.inputs.dtype
+    inputs = np.concatenate([held.inputs, own.inputs], dtype=own.inputs.dtype if alike else np.float32)
+    labels = np.concatenate([held.labels, own.labels])
+    dataset = dataset_of(run.config.data.title, preparation, Party(inputs, labels))
+    parties = _parties(Rows(inputs, labels), len(held.labels), len(own.labels), len(run.wire.sites))  # pyright: ignore[reportArgumentType]
+    return assemble(run.config, dataset, parties), preparation
 
 
-def _card(path: Path, label: str, names: tuple[str, ...]) -> Card:
-    """Labels as run.toml lists them, else as the server's rows have them; the scaling from the arrays `shift` and `scale`
-    of an .npz, else from the server's own rows."""
-    inputs, labels, _, columns = read_table(path, label)
-    names = names or encode(f"{path.name}: labels", labels, len(inputs), least=2)[1]
-    shift, scale = standardisation(inputs)
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            if "shift" in file.files and "scale" in file.files:
-                shift, scale = (np.asarray(file[key], np.float32) for key in ("shift", "scale"))
-    for name, value in (("shift", shift), ("scale", scale)):
-        try:
-            np.broadcast_to(value, inputs.shape[1:])
-        except ValueError:
-            rule = f"must broadcast against a row of shape {inputs.shape[1:]}"
-            raise FedtierError(f"{path.name}: {name}", value.shape, rule) from None
-    return Card(tuple(inputs.shape[1:]), names, columns, shift, scale)
+def _preparation(run: WireRun) -> Preparation:
+    """The one that run.toml names, or one fitted to the server's own rows, with the classes that run.toml lists if it does."""
+    if run.wire.preparation is not None:
+        return Preparation.from_json((run.folder / run.wire.preparation).read_text(encoding="utf-8"))
+    reading = {key: getattr(run.config.data, key) for key in READING}
+    dataset = from_file(run.folder / run.wire.server, label=run.wire.label, **reading)
+    found = dataset.prepared([np.arange(dataset.rows)]).preparation
+    if not (run.wire.labels and found.label.classes):
+        return found
+    return found._replace(label=found.label._replace(classes=tuple(run.wire.labels)))
 
 
 def _parties(arrays: Rows, tested: int, served: int, clients: int) -> Federation:

@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..compilation import jitted
+from ..datasets import Preparation
 from ..engines import State
 from ..engines.engine import check_federation, initial_state
 from ..errors import require
 from ..experiments.assemble import Experiment
-from ..experiments.metrics import Scores, evaluated_clients, global_scores
+from ..experiments.metrics import FEWEST, Quality, Scores, evaluated_clients, global_scores
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row
 from ..experiments.run import Result
@@ -31,7 +32,6 @@ from ..experiments.run_folder import RunFolder
 from ..experiments.stopping import Stopped
 from ..federation import Plan
 from ..protocol import Ask, Driver, Interrupted, Job, Ledger, Record, ServerSeal, drive, message_shapes
-from .card import Card
 from .rows import open_server, specs
 from .settings import WireRun, load_run_file
 from .site import brief_of
@@ -46,10 +46,10 @@ def serve_rounds(
     """The run that `run_file` describes, in `folder`, over `ask`; goes on where the folder's last checkpoint ends. Between
     machines `seal` signs the letters, and the folder has a record of all that came and went."""
     run = load_run_file(run_file)
-    experiment, card = open_server(run)
+    experiment, preparation = open_server(run)
     with RunFolder(folder).held() as files:
         run_id = _run_id(run, files, experiment.dataset.digest())
-        return _Server(run, experiment, card, files, run_id, ask, progress, stopped, seal).serve()
+        return _Server(run, experiment, preparation, files, run_id, ask, progress, stopped, seal).serve()
 
 
 def _run_id(run: WireRun, files: RunFolder, data: str) -> bytes:
@@ -69,7 +69,7 @@ def _run_id(run: WireRun, files: RunFolder, data: str) -> bytes:
 
 class _Server:
     def __init__(
-        self, run: WireRun, experiment: Experiment, card: Card, store: RunFolder, run_id: bytes, ask: Ask,
+        self, run: WireRun, experiment: Experiment, preparation: Preparation, store: RunFolder, run_id: bytes, ask: Ask,
         progress: Progress, stopped: Callable[[], bool], seal: ServerSeal | None,
     ) -> None:  # fmt: skip
         self.run, self.experiment, self.store, self.progress = run, experiment, store, progress
@@ -86,7 +86,8 @@ class _Server:
         shapes = message_shapes(experiment.method, state.server, client, view, spec, self.federation.clients)
         job = Job(
             run_id, tuple(run.wire.sites), experiment.method, self.plan, experiment.key[0], view,
-            lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, card).text(), x,
+            lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, preparation).text(), x,
+            float(np.finfo(np.float32).max) if experiment.dataset.task == "regression" else 1.0,
         )  # fmt: skip
         record = None if seal is None else Record(store.folder, durable=False)
         self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped, seal=seal, record=record)
@@ -140,9 +141,13 @@ class _Server:
         who = evaluated_clients(self.experiment).tolist()
         ledger, told = self.driver.score(ledger, number, who, self.experiment.steps[number])
         nothing = (np.nan, np.nan, np.nan)
-        f2, personal, shared = (np.asarray([told.get(i, nothing)[k] for i in who])[None] for k in range(3))
-        f1, loss, accuracy = (np.asarray(value)[None] for value in self.measure(ledger.server, self.federation))
-        self.scores = Scores(f1, loss, accuracy, f2, personal, shared)
+        f2, *told_quality = (np.asarray([told.get(i, nothing)[k] for i in who])[None] for k in range(3))
+        known = "rmse" if self.experiment.dataset.task == "regression" else "accuracy"
+        empty = Quality(*(np.full((1, len(who)), np.nan) for _ in Quality._fields))
+        personal, shared = (empty._replace(**{known: value}) for value in told_quality)
+        f1, loss, test = jax.tree.map(lambda a: np.asarray(a)[None], self.measure(ledger.server, self.federation))
+        unasked = np.full((1, len(who)), FEWEST)  # a site says itself how many rows it holds back: all may be the worst
+        self.scores = Scores(f1, loss, test, f2, personal, shared, unasked)
         self._write(self.scores, ledger, number)
         return ledger
 
@@ -150,7 +155,7 @@ class _Server:
         steps = int(ledger.local_steps) * self.experiment.method.solves
         spent = Spent(int(ledger.bytes_down), int(ledger.bytes_up), steps)
         seconds = {"compile": 0.0, "run": self.seconds()}
-        line = row(scores, 0, number, self.run.config.run.seed, spent, seconds)
+        line = row(scores, 0, number, self.run.config.run.seed, spent, seconds, self.experiment.unit(0))
         self.store.append([line])
         self.written += 1
         self.store.write("sites.json", json.dumps(_table(self.run.wire.sites, ledger), indent=1).encode())

@@ -2,8 +2,8 @@
 
 [wire]
 sites = ["north", "south", "west"]    # client i is sites[i]
-server = "server.npz"                 # the server's own rows: .npz, .csv, .parquet or a folder of images
-test = "test.npz"                     # rows that judge the global model; they stay at the server too
+server = "server.csv"                 # the server's own rows: a table, an .npz or a folder of images
+test = "test.csv"                     # rows that judge the global model; they stay at the server too
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class WireTable(Table):
     test: str
     label: str = "label"
     labels: list[str] = Field(default=[])  # all classes in order, where the server's own rows lack some
+    preparation: str | None = None  # a preparation.json to use, instead of one fitted to the server's own rows
     start: int | None = None  # sites that must answer before the first round; none = all
     quorum: float = 0.5
     deadline: float = 60.0

@@ -22,7 +22,7 @@ from jaxtyping import PyTree
 from pydantic import Field
 
 from ..compilation import jitted
-from ..datasets.dataset import Dataset
+from ..datasets import Dataset, Preparation
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
 from ..experiments.assemble import Algorithm, algorithm
@@ -46,13 +46,13 @@ from ..protocol import (
     read_identity,
 )
 from ..storage.files import private_files
-from .card import Card, dataset_of, open_rows
+from .party import dataset_of, open_rows
 from .settings import checked
 
 
 class SiteTable(Table):
     name: str
-    data: str  # its rows: .npz, .csv, .parquet or a folder of images; named from the site's file
+    data: str  # its rows: a table, an .npz or a folder of images; named from the site's file
     label: str = "label"
     image_size: int | None = Field(default=None, ge=1)
     test_share: Share = Field(default=0.2, ge=0, lt=1)  # the last rows of the file are held back to measure the models on
@@ -78,24 +78,25 @@ class Brief(NamedTuple):
     """What the server tells a site of a run: the problem and the method, and the form of the data."""
 
     tables: dict[str, Any]
-    card: Card
+    preparation: Preparation
 
     def text(self) -> str:
-        return json.dumps({"tables": self.tables, "card": self.card.as_object()})
+        return json.dumps({"tables": self.tables, "preparation": json.loads(self.preparation.to_json())})
 
     @classmethod
     def parse(cls, text: str) -> Brief:
         try:
             content = json.loads(text)
-            return cls(dict(content["tables"]), Card.from_object(content["card"]))
+            return cls(dict(content["tables"]), Preparation.from_json(json.dumps(content["preparation"])))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FedtierError("brief", f"{len(text)} characters", f"cannot be understood: {error}") from None
 
 
-def brief_of(config: Config, card: Card) -> Brief:
+def brief_of(config: Config, preparation: Preparation) -> Brief:
     """Neither the seed nor the schedule: a site learns what it needs for its own part."""
     content = config.model_dump(exclude_none=True)
-    return Brief({"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}, card)
+    tables = {"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}
+    return Brief(tables, preparation)
 
 
 def open_site(file: Path, state: Path, keys: Path | None = None) -> Site:
@@ -121,11 +122,12 @@ def site_command(file: Path, state: Path, keys: Path | None = None) -> list[str]
 def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     brief = Brief.parse(text)
     config = _limited(configuration.validate(brief.tables), table, client)
-    _check_method(table, config, brief.card)
-    inputs, labels = open_rows(folder / table.data, table.label, brief.card, table.image_size)
+    _check_method(table, config, brief.preparation)
+    party = open_rows(folder / table.data, table.label, brief.preparation, table.image_size)
+    inputs, labels = party
     held = min(len(labels) - 1, count_of(table.test_share, len(labels)) if table.test_rows is None else table.test_rows)
     train = len(labels) - held
-    dataset = dataset_of(table.name, brief.card, inputs, labels)
+    dataset = dataset_of(table.name, brief.preparation, party)
     plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train))
     arrays = Rows(jnp.asarray(inputs), jnp.asarray(labels))
     index = jnp.arange(len(labels), dtype=jnp.int32)
@@ -135,12 +137,12 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     return _played(plan, table, view, own_test, train, held, _radius(config))
 
 
-def _check_method(table: SiteTable, config: Config, card: Card) -> None:
+def _check_method(table: SiteTable, config: Config, preparation: Preparation) -> None:
     """What this site's own file refuses, before anything is read or made for the run."""
     name, methods = config.method.name, table.methods
     require(methods is None or name in methods, "method", name, f"this site takes part in {', '.join(methods or [])} only")
     batch = config.method.options.get("batch", 1)
-    numbers, most = batch * math.prod(card.shape), table.max_model_numbers
+    numbers, most = batch * math.prod(preparation.shape), table.max_model_numbers
     require(numbers <= most, "batch", f"{numbers} numbers", f"this site takes at most {most}")
 
 
@@ -176,8 +178,8 @@ def _played(plan: Algorithm, table: SiteTable, view: View, held_view: View, trai
         return local(state, shared, own, view, spec_of(weight), turn)
 
     def score(state: PyTree, x: PyTree, turn: Turn, weight: float) -> tuple[Scores, PyTree]:
-        numbers, y = measure(state, x, view, held_view, spec_of(weight), turn)
-        return Scores(*(float(value) for value in numbers)), y
+        (f2, personal, shared), y = measure(state, x, view, held_view, spec_of(weight), turn)
+        return Scores(float(f2), float(personal.main), float(shared.main)), y
 
     def init(x: PyTree) -> PyTree:
         return jax.tree.map(jnp.asarray, method.client_init(x, spec_of(1.0)))

@@ -34,6 +34,7 @@ from .engine import (
     check_federation,
     check_rounds,
     initial_state,
+    replies_of,
     round_of,
 )  # fmt: skip
 from .layout import Layout, each, layout_for, rows_of
@@ -168,7 +169,7 @@ class _Compiled:
             return each(one, members, layout, members[-1].steps)
 
         clients, ups, lengths = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
-        counted, replies = judged(state.replies, lengths, ids, row.arrived, self.magnitude)
+        counted, replies = judged(replies_of(state), lengths, ids, row.arrived, self.magnitude)
         server, info = method.aggregate(state.server, owns, ups, specs, round._replace(arrived=counted))
         return State(server, _scatter(state.clients, clients, ids, counted), replies), info
 

@@ -19,7 +19,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from .. import keys, trees
-from ..errors import require, whole
+from ..errors import FedtierError, require, whole
 from ..federation import Federation, Plan, View
 from ..methods.method import Method, Round, Turn
 from .replies import Replies
@@ -34,6 +34,13 @@ class State(NamedTuple):
     server: PyTree
     clients: PyTree  # leaves [m, ...]
     replies: Replies | tuple[()] = ()  # which were lost, and whose; () where nobody keeps count
+
+
+def replies_of(state: State) -> Replies:
+    """What the state remembers of replies; refuses a state that no engine has made."""
+    if not isinstance(state.replies, Replies):
+        raise FedtierError("state", "()", "does not remember which replies counted", "start from engine.init(x, federation)")
+    return state.replies
 
 
 @runtime_checkable

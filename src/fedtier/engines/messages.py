@@ -22,7 +22,7 @@ from ..methods.method import Method, turn_of
 from ..protocol import Ask, Driver, Job, Ledger, Letters, Memory, Player, Rules, Site, letters, loopback, message_shapes
 from ..protocol.letters import Kind
 from ..protocol.shapes import Shapes
-from .engine import Engine, Measure, Number, State, check_chosen, check_federation, check_rounds, initial_state
+from .engine import Engine, Measure, Number, State, check_chosen, check_federation, check_rounds, initial_state, replies_of
 from .replies import MAGNITUDE, Replies, check_magnitude, judged, length
 
 RUN = bytes(16)  # one run, one process: no other could be meant
@@ -55,7 +55,7 @@ class _Messages:
         shapes = message_shapes(method, state.server, *one, federation.clients)
         names = tuple(str(i) for i in range(federation.clients))
         asked = np.unique(np.asarray(plan.ids)[first : first + count]).tolist()
-        desk = _Desk(state.replies, self.magnitude)
+        desk = _Desk(replies_of(state), self.magnitude)
         sites = {i: self._site(federation, shapes, trees.take(state.clients, i), i, desk) for i in asked}
         job = Job(RUN, names, method, plan, key, view, lambda rows: federation.spec, shapes.up)
         rules = Rules(start=max(1, len(sites)), quorum=1.0, magnitude=float("inf"))

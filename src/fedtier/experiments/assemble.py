@@ -13,14 +13,16 @@ from jaxtyping import PyTree
 from .. import datasets as data_sets
 from .. import keys
 from ..datasets import Dataset
-from ..errors import FedtierError, require
-from ..federation import Federation, Plan, Window, build, count_of, growing_steps, make_plan, partition, with_seat
+from ..errors import require
+from ..federation import Federation, Plan, growing_steps, make_plan, with_seat
 from ..keys import Tag
 from ..methods import Method, flat, make, pretrain
 from ..methods.solvers import LowerLevel
-from ..problem import Bilevel, Model, Rows, Spec, ball, cnn, cross_entropy, mlp, scaled, softmax, supervised
+from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .config import Config
+from .data import client_names, clients_of, load_data, seeds_of, split
+from .models import loss_of, model_of
 
 
 class Experiment(NamedTuple):
@@ -43,6 +45,15 @@ class Experiment(NamedTuple):
         """m, a seat for the server's data not counted."""
         return self.steps.shape[1]
 
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """[m] the owners' names where clients are natural, else their numbers."""
+        return client_names(self.config, self.dataset, self.clients)
+
+    def unit(self, s: int) -> float | None:
+        """The deviation of the label for seed number s, in which a regression is computed; None for classes."""
+        return self.dataset.preparations[s].label.unit if self.dataset.task == "regression" else None
+
 
 class Algorithm(NamedTuple):
     """The part of an experiment that is the same for all parties; fields as there."""
@@ -55,12 +66,6 @@ class Algorithm(NamedTuple):
     solve: LowerLevel
 
 
-def load_data(config: Config) -> Dataset:
-    data = config.data
-    options: dict[str, Any] = {key: getattr(data, key) for key in data_sets.OPTIONS.get(data.name, ()) if hasattr(data, key)}
-    return data_sets.load(data.name, **options)
-
-
 def assemble(config: Config, dataset: Dataset | None = None, parties: Federation | None = None) -> Experiment:
     """Loads the data (unless given) and draws everything that is drawn before round 0.
 
@@ -68,12 +73,16 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     """
     dataset = dataset or load_data(config)
     model, problem, arrays, method, solve = _algorithm(config, dataset)
-    clients = _clients(config, dataset) if parties is None else parties.clients
-    seeds = [config.run.seed + s for s in range(config.run.seeds)]
+    clients = clients_of(config, dataset) if parties is None else parties.clients
+    seeds = seeds_of(config)
     tau = np.asarray(config.run.tau, float)
 
     def one(seed: int) -> tuple[Federation, Plan]:
-        federation = parties or _federation(config, dataset, arrays, clients, np.random.default_rng([seed, 0]))
+        federation = parties or _federation(
+            config, dataset, dataset.labels[: dataset.rows], clients, np.random.default_rng([seed, 0])
+        )
+        if dataset.blocks > 1:  # each seed has prepared rows of its own, one block after the other
+            federation = federation._replace(index=federation.index + dataset.rows * (seed - config.run.seed))
         plan = make_plan(
             np.random.default_rng([seed, 1]), clients=clients, rounds=config.run.rounds,
             participation=config.run.participation, tau=tau, stragglers=config.run.stragglers,
@@ -97,7 +106,7 @@ def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
     """Who has which rows for this seed, as `assemble` draws it, without the rows themselves."""
     rng = np.random.default_rng([seed, 0])
     alone = config.model_copy(update={"method": config.method.model_copy(update={"server_seat": False})})
-    return _federation(alone, dataset, dataset.labels, _clients(config, dataset), rng)
+    return _federation(alone, dataset, dataset.labels[: dataset.rows], clients_of(config, dataset), rng)
 
 
 def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem) -> Algorithm:
@@ -106,10 +115,6 @@ def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilev
     problem, given = adopt(problem), config.method.options
     solve = flat.local(**{key: given[key] for key in ("client_lr", "batch") if key in given}).lower_level(problem)
     return Algorithm(config, dataset, model, problem, make(config.method.name, problem, given), solve)
-
-
-def _clients(config: Config, dataset: Dataset) -> int:
-    return dataset.clients if config.data.partition == "natural" else config.data.clients
 
 
 def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
@@ -131,60 +136,18 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
     method = config.method
     limits = {"penalty": method.penalty, "proximity": method.proximity, "Y": None if method.radius is None else ball()}
     if dataset.task == "two_level":
-        return None, two_level_quadratic(**limits), np.asarray(dataset.model_inputs())
-    features = int(np.prod(dataset.shape))
-    makers: dict[str, Callable[[], Model]] = {
-        "softmax": lambda: softmax(features, dataset.classes),
-        "mlp": lambda: mlp(features, dataset.classes, config.model.hidden, config.model.depth),
-        "cnn": lambda: cnn(dataset.classes, _image_shape(dataset)),
-    }
-    model = scaled(makers[config.model.name](), dataset.shift, dataset.scale)
-    return model, supervised(cross_entropy(model), **limits), Rows(dataset.inputs, dataset.labels)  # pyright: ignore[reportArgumentType]
-
-
-def _image_shape(dataset: Dataset) -> tuple[int, int, int]:
-    if len(dataset.shape) != 3:
-        raise FedtierError(
-            "model.name", "cnn", f"needs images, {dataset.name} has rows of shape {dataset.shape}", "use softmax or mlp"
-        )
-    return dataset.shape
+        problem = two_level_quadratic(**limits)._replace(central=config.data.server_share > 0)
+        return None, problem, np.asarray(dataset.model_inputs())
+    model = model_of(config, dataset)
+    rows = Rows(dataset.inputs, dataset.labels, dataset.weights)  # pyright: ignore[reportArgumentType]
+    problem = supervised(loss_of(config, dataset, model), **limits)
+    return model, problem._replace(central=config.data.server_share > 0), rows
 
 
 def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator) -> Federation:
-    data = config.data
-    least = 2 if data.client_test_share else 1
-    labels = dataset.labels
-    draws = {
-        "dirichlet": lambda: partition.dirichlet(labels, clients, data.alpha, least=least),
-        "iid": lambda: partition.iid(clients, least=least),
-        "classes": lambda: partition.classes(labels, clients, data.classes_per_client, least=least),
-        "quantity": lambda: partition.quantity(clients, data.alpha, least=least),
-        "natural": lambda: partition.natural(_owner(dataset), least=least),
-    }
-    federation = build(
-        arrays, draws[data.partition](), clients=clients, rng=rng, server_share=data.server_share,
-        test_share=data.test_share, client_test_share=data.client_test_share,
-        test_rng=None if data.test_seed is None else np.random.default_rng([data.test_seed, 2]),
-    )  # fmt: skip
-    if data.validation_share:
-        federation = _validation(federation, data.validation_share)
-    for name, window in (("data.test_share", federation.test), ("data.server_share", federation.server)):
-        require(int(window.size) > 0, name, getattr(data, name[5:]), f"leaves no row of {dataset.rows}", "raise it")
+    federation = split(config, dataset, arrays, rng)
     federation = federation._replace(spec=_spec(config, dataset, federation.spec, clients))
     return with_seat(federation) if config.method.server_seat else federation
-
-
-def _validation(federation: Federation, share: float) -> Federation:
-    """Rows to choose settings by, from training rows alone: the first of the server's window take the place of the test rows,
-    the last of each client's training rows that of its held-back rows. Nobody sees the real ones."""
-    start, size = federation.server
-    held = jnp.asarray(count_of(share, size), size.dtype)
-    first, rows = federation.train
-    apart = jnp.minimum(jnp.maximum(1, jnp.asarray(count_of(share, rows), rows.dtype)), rows - 1)
-    return federation._replace(
-        test=Window(start, held), server=Window(start + held, size - held),
-        train=Window(first, rows - apart), held=Window(first + rows - apart, apart),
-    )  # fmt: skip
 
 
 def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:
@@ -196,13 +159,6 @@ def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:
     if dataset.task == "two_level":
         return QuadraticSpec(*spec, curvature=jnp.asarray(data_sets.curvatures(clients, dataset.shape[0])))
     return spec
-
-
-def _owner(dataset: Dataset) -> np.ndarray:
-    if dataset.owner is None:
-        rule = f"{dataset.name} has no owner column"
-        raise FedtierError("data.partition", "natural", rule, "name it in data.owner, or use dirichlet")
-    return dataset.owner
 
 
 def _first_model(

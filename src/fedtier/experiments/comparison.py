@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from ..errors import NOTHING, FedtierError, choice, nearest, require
 from . import config as configuration
 from .config import TABLES, Config
+from .metrics import FEWEST
 
 
 class Metric(NamedTuple):
@@ -36,17 +37,23 @@ METRICS = {
     "global": Metric("global %", ("global_accuracy",)),
     "personal": Metric("personal %", ("personal_accuracy", "mean")),
     "personal_by_rows": Metric("personal by rows %", ("personal_accuracy", "by_rows")),
-    "worst": Metric("worst client %", ("personal_accuracy", "min")),
-    "p10": Metric("p10 %", ("personal_accuracy", "p10")),
+    "worst": Metric(f"worst client ({FEWEST}+ rows) %", ("personal_accuracy", "min")),
+    "p10": Metric(f"p10 ({FEWEST}+ rows) %", ("personal_accuracy", "p10")),
     "global_on_clients": Metric("global on clients %", ("global_on_clients", "mean")),
     "loss": Metric("test loss", ("global_loss",), percent=False),
     "f": Metric("f", ("f",), percent=False),
+    "rmse": Metric("rmse", ("global_rmse",), percent=False),
+    "mae": Metric("mae", ("global_mae",), percent=False),
+    "r2": Metric("R2", ("global_r2",), percent=False),
+    "personal_rmse": Metric("personal rmse", ("personal_rmse", "mean"), percent=False),
+    "worst_rmse": Metric(f"worst client's rmse ({FEWEST}+ rows)", ("personal_rmse", "max"), percent=False),
 }
 OPTIONS = ("baseline", "metrics", "equal_steps")
 SERVER_KEYS = ("server_lr", "server_batch", "server_steps", "server_step", "averaging")
 REFERENCES = ("fedavg", "server_only", "local_only")  # stand in every comparison of methods by name
 DEFAULT_METHODS = ("zo_hfl", "fedavg", "scaffold", "ditto", "server_only", "local_only")
 DEFAULT_METRICS = ("global", "personal", "worst")
+REGRESSION_METRICS = ("rmse", "r2", "personal_rmse", "worst_rmse")  # in their place where the label is a number
 
 
 class Cell(NamedTuple):

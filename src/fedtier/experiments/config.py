@@ -18,8 +18,8 @@ import pydantic
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field
 
-from .. import datasets as data_sets
-from ..errors import NOTHING, FedtierError, called, nearest, require
+from ..datasets import NAMES, NEEDS, OPTIONS, SETS, who_takes
+from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, registry
 
 Share = float
@@ -30,31 +30,59 @@ class Table(BaseModel):
 
 
 class Data(Table):
-    name: str = "digits"
+    name: str = "digits"  # "file" where a file is named
     folder: str | None = None  # where the publishers' files are; else FEDTIER_DATA, else the download cache
-    file: str | None = None  # your own table or folder of images, with name = "file"
+    file: str | None = None  # your own table, .npz or folder of images
     label: str = "label"  # its label column
-    owner: str | None = None  # its owner column, for partition = "natural"
-    partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = "dirichlet"
+    owner: str | None = None  # its owner column: clients are then natural; "folder" for FOLDER/OWNER/CLASS/IMAGE.png
+    weight: str | None = None  # a column that says how much each row counts
+    drop: list[str] = []  # columns that are no features
+    keep: list[str] = []  # or the only ones that are
+    categories: list[str] = []  # columns of numbers that are mere codes
+    missing: Literal["median", "mean", "zero", "drop", "refuse"] = "median"  # missing values; the first three with a 0/1 column
+    max_categories: int = Field(default=100, ge=2)  # 0/1 columns of a category at most, one for all rarer ones included
+    task: Literal["auto", "classification", "binary", "regression"] = "auto"  # auto: by the label
+    header: bool = True  # does a text file name its columns?
+    image_size: int | None = Field(default=None, ge=1)  # a folder of images: side to resize to
+    partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = "dirichlet"  # natural where rows have owners
     clients: int = Field(default=10, ge=1)
     alpha: float = Field(default=0.1, gt=0)
+    classes_per_client: int = Field(default=2, ge=1)
+    min_rows: int | None = Field(default=None, ge=1)  # natural: rows of an owner at least; none = 2, or 1 without client tests
+    small_clients: Literal["refuse", "drop", "merge"] = "refuse"  # natural: what becomes of owners who have fewer
     rows: int | None = Field(default=None, ge=1)  # synthetic and quadratic: rows per client
     features: int | None = Field(default=None, ge=1)  # synthetic and quadratic
     classes: int | None = Field(default=None, ge=2)  # synthetic
     spread: float | None = Field(default=None, ge=0)  # synthetic and quadratic: how far clients lie apart
-    image_size: int | None = Field(default=None, ge=1)  # a folder of images: side to resize to
-    classes_per_client: int = Field(default=2, ge=1)
-    server_share: Share = Field(default=0.3, gt=0, lt=1)
+    server_share: Share = Field(default=0.3, ge=0, lt=1)  # 0: no rows at the server
     test_share: Share = Field(default=0.1, gt=0, lt=1)
     test_seed: int | None = Field(default=None, ge=0)  # the same test rows for every run.seed; none = each seed draws its own
     validation_share: Share = Field(default=0.0, ge=0, lt=1)  # > 0: judge on this share of the training rows, not on test rows
     client_test_share: Share = Field(default=0.2, ge=0, lt=1)
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def implied(cls, given: Any) -> Any:
+        """A file is the data that is meant; an owner, or a set whose rows have owners, means natural clients."""
+        if not isinstance(given, dict):
+            return given
+        name = given.get("name", "digits" if given.get("file") is None else "file")
+        natural = given.get("owner") is not None or (name in SETS and SETS[name].natural)
+        return {"name": name} | ({"partition": "natural"} if natural else {}) | given
+
+    @property
+    def title(self) -> str:
+        """What the data are called in words: the file, or the set."""
+        return self.name if self.file is None else Path(self.file).name
+
 
 class ModelTable(Table):
-    name: Literal["softmax", "mlp", "cnn"] = "softmax"
+    name: Literal["linear", "softmax", "mlp", "cnn"] = "linear"  # linear: softmax regression where the labels are classes
+    bias: bool = True  # an intercept in every layer; the paper has none
     hidden: int = Field(default=64, ge=1)
     depth: int = Field(default=1, ge=1)
+    loss: Literal["auto", "cross_entropy", "squared", "huber"] = "auto"  # auto: cross entropy for classes, else squared
+    huber_width: float = Field(default=1.0, gt=0, allow_inf_nan=False)  # in deviations of the label
 
 
 class MethodTable(Table):
@@ -199,8 +227,57 @@ def _check_together(config: Config) -> None:
             require(one is None or 0 <= one < float("inf"), name, value, "must be finite and at least 0")
         if isinstance(value, list) and data.partition != "natural":  # whose number of clients only the data tell
             require(len(value) == data.clients, name, value, f"must have one number for each of the {data.clients} clients")
-    for key, rule in data_sets.NEEDS.get(data.name, {}).items():
+    _check_data(data)
+    _check_server(config)
+
+
+def _check_data(data: Data) -> None:
+    """Refuses keys of [data] that contradict each other, and keys that nothing would read."""
+    choice("data.name", data.name, NAMES)
+    for key, rule in NEEDS.get(data.name, {}).items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
+    if data.file is not None and "file" not in OPTIONS[data.name]:
+        hint = "leave out data.name, or data.file"
+        raise FedtierError("data.file", data.file, f"names other data than data.name = {data.name!r}", hint)
+    if data.owner is not None and data.partition != "natural":
+        rule = f"would not be read: data.partition = {data.partition!r} draws other clients"
+        raise FedtierError("data.owner", data.owner, rule, "leave out one of the two")
+    of_sets = {key for known in OPTIONS.values() for key in known} - {"folder", "seed", "clients"}
+    drawn = {"alpha": ("dirichlet", "quantity"), "classes_per_client": ("classes",), "min_rows": ("natural",)}
+    drawn |= {"small_clients": ("natural",)}
+    for key in sorted(key for key, field in Data.model_fields.items() if getattr(data, key) != field.default):
+        value = getattr(data, key)
+        if key in of_sets and key not in OPTIONS[data.name]:
+            hint = "name your file: data.file" if key in OPTIONS["file"] else who_takes(key)
+            raise FedtierError(f"data.{key}", value, f"is not read with data.name = {data.name!r}", hint)
+        if key in drawn and data.partition not in drawn[key]:
+            rule = f"is not read with data.partition = {data.partition!r}"
+            raise FedtierError(f"data.{key}", value, rule, f"it belongs to {' and '.join(drawn[key])}")
+    if (
+        data.partition == "natural"
+        and "clients" not in OPTIONS[data.name]
+        and data.clients != Data.model_fields["clients"].default
+    ):
+        rule = "is not read: natural clients are those whom the data name"
+        raise FedtierError("data.clients", data.clients, rule, "leave it out, or choose another partition")
+
+
+def _check_server(config: Config) -> None:
+    """Refuses what needs rows at the server where it has none."""
+    if config.data.server_share > 0:
+        return
+    asking = {"method.server_seat": config.method.server_seat, "method.pretrain": config.method.pretrain}
+    for name, value in (asking | {"data.validation_share": config.data.validation_share}).items():
+        require(not value, name, value, "needs rows at the server, but data.server_share = 0", "raise data.server_share")
+    method = registry.sketch(config.method.name, config.method.options, central=False)
+    rule = f"{config.method.name} needs rows at the server, as it is set here"
+    require(
+        not method.needs_server_data,
+        "data.server_share",
+        0,
+        rule,
+        "raise it, or choose a method that needs none, zo_hfl or fedavg",
+    )
 
 
 def read_toml(file: Path) -> dict[str, Any]:

@@ -10,9 +10,12 @@ import numpy as np
 from jaxtyping import Int
 
 from ..datasets import Dataset
+from ..datasets.table import Table
 from ..federation import Federation
-from .assemble import Experiment, federate, load_data
+from ..methods import registry
+from .assemble import Experiment, federate
 from .config import Config
+from .data import client_names, load_raw
 
 
 class LabelCounts(NamedTuple):
@@ -26,6 +29,7 @@ class LabelCounts(NamedTuple):
     held: Int[np.ndarray, "m"]  # how many of them are held back for the client's own test
     server: Int[np.ndarray, "K"]
     test: Int[np.ndarray, "K"]  # the global test rows
+    said: tuple[str, ...] = ()  # what was loaded, a sentence a line
 
     def to_json(self) -> bytes:
         return json.dumps(self.as_object()).encode()
@@ -35,13 +39,14 @@ class LabelCounts(NamedTuple):
 
     @classmethod
     def from_object(cls, content: dict[str, Any]) -> LabelCounts:
-        tables = {key: np.asarray(content[key]) for key in ("clients", "held", "server", "test")}
-        return cls(content["title"], content["seed"], tuple(content["labels"]), tuple(content["names"]), **tables)
+        clients, held, server, test = (np.asarray(content[key]) for key in ("clients", "held", "server", "test"))
+        labels, names, said = (tuple(content[key]) for key in ("labels", "names", "said"))
+        return cls(content["title"], content["seed"], labels, names, clients, held, server, test, said)
 
 
 def count_labels(config: Config) -> LabelCounts:
     """The counts of run.seed's partition; loads the data, builds no model."""
-    dataset = load_data(config)
+    dataset = load_raw(config)
     return _count(config, dataset, federate(config, dataset, config.run.seed))
 
 
@@ -67,23 +72,53 @@ def title(config: Config) -> str:
         "quantity": f"amounts by Dirichlet, alpha = {data.alpha:g}",
         "natural": "natural owners",
     }
-    return f"{data.name}, {drawn[data.partition]}"
+    return f"{data.title}, {drawn[data.partition]}"
 
 
 def _count(config: Config, dataset: Dataset, federation: Federation) -> LabelCounts:
-    index, classes = np.asarray(federation.index), max(dataset.classes, int(dataset.labels.max()) + 1)
+    index, strata = np.asarray(federation.index), dataset.strata
+    classes = max(len(dataset.strata_names), int(strata.max()) + 1)
 
     def counts(start: Any, size: Any) -> np.ndarray:
-        return np.bincount(dataset.labels[index[int(start) : int(start) + int(size)]], minlength=classes)
+        return np.bincount(strata[index[int(start) : int(start) + int(size)]], minlength=classes)
 
     held = np.asarray(federation.held.size)
     sizes = np.asarray(federation.train.size) + held  # a client's held-back rows follow its training rows
     first, m = int(np.asarray(federation.train.start)[0]), len(sizes)  # the clients' windows follow each other
-    label = dataset.labels[index[first : first + int(sizes.sum())]]
+    label = strata[index[first : first + int(sizes.sum())]]
     cells = np.repeat(np.arange(m), sizes) * classes + label
     clients = np.bincount(cells, minlength=m * classes).reshape(m, classes)
-    labels = tuple(str(name) for name in dataset.label_names) or tuple(str(k) for k in range(classes))
-    owned = config.data.partition == "natural" and len(dataset.owner_names) == len(clients)
-    names = tuple(map(str, dataset.owner_names if owned else range(len(clients))))
+    labels = tuple(map(str, dataset.strata_names)) or tuple(str(k) for k in range(classes))
+    names = client_names(config, dataset, m)
     server, test = counts(*federation.server), counts(*federation.test)
-    return LabelCounts(title(config), config.run.seed, labels, names, clients, held, server, test)
+    said = describe(
+        config, dataset, dict(zip(names, clients.sum(axis=1).tolist(), strict=True)), int(server.sum()), int(test.sum())
+    )
+    return LabelCounts(title(config), config.run.seed, labels, names, clients, held, server, test, said)
+
+
+def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int, test: int) -> tuple[str, ...]:
+    """What was loaded in one line, then what reading it decided; `rows` of each client by name."""
+    data, least = config.data, min(rows, key=lambda name: rows[name])
+    what = "regression" if dataset.task == "regression" else "binary" if dataset.classes == 2 else f"{dataset.classes} classes"
+    kind = "natural clients" if data.partition == "natural" else f"clients ({title(config).rpartition(', ')[2]})"
+    parts = [
+        f"{data.title}: {dataset.rows:,} rows", _columns(dataset), f"label {dataset.label}: {what}",
+        f"{len(rows):,} {kind}, the smallest {least} with {rows[least]:,} rows",
+        f"{server:,} rows at the server", f"{test:,} test rows",
+    ]  # fmt: skip
+    lines = ["; ".join(part for part in parts if part), *dataset.notes]
+    if data.server_share == 0:
+        own = registry.sketch(config.method.name, config.method.options).needs_server_data
+        lines.append("no rows at the server" + (": f1 = 0, the global model follows the clients alone" if own else ""))
+    return tuple(lines)
+
+
+def _columns(dataset: Dataset) -> str:
+    if dataset.raw is not None and isinstance(dataset.raw.rows, Table):
+        return f"{len(dataset.raw.rows.columns)} columns"
+    needs = dataset.preparations[0].needs if dataset.preparations else ()
+    if needs:
+        return f"{len(needs)} columns as {dataset.shape[0]} inputs"
+    shape = dataset.shape if dataset.raw is None else dataset.raw.rows.shape[1:]  # pyright: ignore[reportAttributeAccessIssue]
+    return f"inputs {' x '.join(map(str, shape))}"

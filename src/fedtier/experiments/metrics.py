@@ -1,8 +1,8 @@
 """What a run is judged by, measured outside the compiled rounds.
 
 The objective f(x) = f1(x) + mean f2(x, y_i(x)) is a function of x alone, so it is comparable across methods: y_i(x) is
-solved afresh by the problem's own lower level, whatever the method. Personal accuracy is that of the method's own
-personal models, each on its client's own held-back rows.
+solved afresh by the problem's own lower level, whatever the method. Personal models are the method's own, each judged on
+its client's own held-back rows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,25 @@ from ..engines import Engine, Measure, State
 from ..federation import View, mean_over_rows
 from ..keys import Tag
 from ..methods.method import Turn
-from ..problem import Rows
+from ..problem import Rows, residuals
 from ..protocol import message_shapes
 from .assemble import Algorithm, Experiment
+
+FEWEST = 10  # held-back rows from which a client may be the worst one: two rows say nothing about a model
+
+
+class Quality(NamedTuple):
+    """How well a model predicts some rows. NaN where the task has no such number, or there are no rows."""
+
+    accuracy: Any = np.nan  # share of the rows whose class is right
+    rmse: Any = np.nan  # of a regression: root of the mean squared error, in deviations of the label
+    mae: Any = np.nan  # mean absolute error, likewise
+    r2: Any = np.nan  # 1 - squared error / variance of the labels of these rows
+
+    @property
+    def main(self) -> Any:
+        """The one number to show: the accuracy, or the rmse of a regression."""
+        return jnp.where(jnp.isnan(self.accuracy), self.rmse, self.accuracy)
 
 
 class Scores(NamedTuple):
@@ -30,10 +46,11 @@ class Scores(NamedTuple):
 
     f1: Any
     global_loss: Any  # on the global test rows
-    global_accuracy: Any
+    test: Quality  # of the global model on the global test rows
     f2: Any  # [c] of the evaluated clients
-    personal_accuracy: Any  # [c] personal model on the client's own test rows
-    global_on_client: Any  # [c] global model on the same rows
+    personal: Quality  # [c] of the personal model on the client's own held-back rows
+    shared: Quality  # [c] of the global model on the same rows
+    held: Any  # [c] how many rows these are
 
 
 def evaluated_clients(experiment: Experiment) -> np.ndarray:
@@ -42,34 +59,46 @@ def evaluated_clients(experiment: Experiment) -> np.ndarray:
     return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
 
 
-def accuracy(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> Any:
-    if algorithm.model is None or x is None:
-        return jnp.nan
-    apply = algorithm.model.apply
-    return mean_over_rows(lambda rows: jnp.argmax(apply(x, rows.inputs), axis=-1) == rows.labels, view)
+def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> Quality:
+    """How well `x` predicts the rows of `view`."""
+    model = algorithm.model
+    if model is None or x is None:
+        return Quality()
+    if algorithm.dataset.task == "classification":
+        right = mean_over_rows(lambda rows: jnp.argmax(model.apply(x, rows.inputs), axis=-1) == rows.labels, view)
+        return Quality(accuracy=right)
+
+    def mean(function: Callable[[Rows], Any]) -> Any:
+        return mean_over_rows(function, view)
+
+    squared, centre = mean(lambda rows: residuals(model, x, rows) ** 2), mean(lambda rows: rows.labels)
+    variance = mean(lambda rows: (rows.labels - centre) ** 2)
+    known = jnp.where(variance > 0, 1 - squared / jnp.where(variance > 0, variance, 1), jnp.nan)
+    return Quality(rmse=jnp.sqrt(squared), mae=mean(lambda rows: jnp.abs(residuals(model, x, rows))), r2=known)
 
 
-def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
-    """(f1 on the server's rows, loss on the test rows, accuracy on them)."""
+def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Quality]:
+    """(f1 on the server's rows, 0 where it has none; loss on the test rows; quality on them)."""
 
     def loss(view: View) -> Any:
         if x is None:
             return jnp.nan
         return mean_over_rows(lambda rows: jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows), view)
 
-    return loss(server), loss(test), accuracy(algorithm, x, test)
+    own = loss(server) if algorithm.problem.central or x is None else jnp.zeros(())
+    return own, loss(test), quality(algorithm, x, test)
 
 
 def client_scores(
     algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn
-) -> tuple[tuple[Any, Any, Any], PyTree]:
-    """(f2, accuracy of the personal model on the client's held-back rows, of the global one), and the personal model."""
+) -> tuple[tuple[Any, Quality, Quality], PyTree]:
+    """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model."""
     y = algorithm.method.personal_model(state, x, view, spec, turn)
     if x is None:
-        return (jnp.nan, accuracy(algorithm, y, held), jnp.nan), y
+        return (jnp.nan, quality(algorithm, y, held), Quality()), y
     key = keys.at(turn.key, Tag.PERSONAL)
     fresh = y if algorithm.method.lower_level else algorithm.solve(x, x, view, spec, turn.steps, key)
-    return (algorithm.problem.f2(x, fresh, spec), accuracy(algorithm, y, held), accuracy(algorithm, x, held)), y
+    return (algorithm.problem.f2(x, fresh, spec), quality(algorithm, y, held), quality(algorithm, x, held)), y
 
 
 def measure_of(experiment: Experiment) -> Measure:
@@ -78,16 +107,16 @@ def measure_of(experiment: Experiment) -> Measure:
     def of_model(x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
         return global_scores(experiment, x, server, test)
 
-    def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn) -> tuple[Any, Any, Any]:
-        return client_scores(experiment, client, x, view, held, spec, turn)[0]
+    def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn) -> tuple[Any, ...]:
+        return (*client_scores(experiment, client, x, view, held, spec, turn)[0], held.size)
 
     return Measure(of_model, of_client)
 
 
 def scores_of(measured: tuple[PyTree, PyTree]) -> Scores:
     """From what `evaluate` returns for `measure_of`."""
-    (f1, loss, share), (f2, personal, shared) = measured
-    return Scores(f1, loss, share, f2, personal, shared)
+    (f1, loss, quality), (f2, personal, shared, held) = measured
+    return Scores(f1, loss, quality, f2, personal, shared, held)
 
 
 def evaluator(experiment: Experiment, engine: Engine) -> Callable[[State, int], Scores]:
@@ -106,14 +135,27 @@ def _one(row: PyTree) -> PyTree:
 
 
 def spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
-    """Mean, worst and 10th percentile over the clients that have a value, each client counting once; `by_rows` is the mean in
-    which each of the `held` rows counts once."""
+    """Mean over the clients that have a value, each counting once; `by_rows` is the mean in which each of the `held` rows
+    counts once; worst and 10th percentile are over those with at least FEWEST held-back rows."""
     known = np.isfinite(values)
-    some, weights = values[known], None if held is None else held[known]
-    if not len(some):
-        return {"mean": None, "by_rows": None, "min": None, "p10": None}
-    by_rows = None if weights is None or not weights.any() else float(np.average(some, weights=weights))
-    return {"mean": float(some.mean()), "by_rows": by_rows, "min": float(some.min()), "p10": float(np.percentile(some, 10))}
+    weights = None if held is None else held[known]
+    judged = values[known if held is None else known & (held >= FEWEST)]
+    by_rows = None if weights is None or not weights.any() else float(np.average(values[known], weights=weights))
+    return {
+        "mean": float(values[known].mean()) if known.any() else None,
+        "by_rows": by_rows,
+        "min": float(judged.min()) if len(judged) else None,
+        "p10": float(np.percentile(judged, 10)) if len(judged) else None,
+    }
+
+
+def error_spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
+    """`spread` of errors, of which the largest is the worst."""
+    mirrored = spread(-values, held)
+    return {name: None if mirrored[of] is None else -mirrored[of] for name, of in WORST_ERRORS.items()}  # pyright: ignore[reportOptionalOperand]
+
+
+WORST_ERRORS = {"mean": "mean", "by_rows": "by_rows", "max": "min", "p90": "p10"}
 
 
 class Traffic(NamedTuple):

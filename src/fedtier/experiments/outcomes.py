@@ -13,17 +13,20 @@ from scipy import stats
 
 from ..datasets import Dataset
 from ..errors import FedtierWarning
-from .assemble import assemble, load_data
-from .comparison import METRICS, Cell, Comparison
+from .assemble import assemble
+from .comparison import DEFAULT_METRICS, METRICS, REGRESSION_METRICS, Cell, Comparison, Metric
 from .config import Config
+from .data import load_data
 from .progress import Progress
 from .run import Diverged, begin, go_on
 from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder, code_digest
 
+Finals = dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
+
 
 class Outcome(NamedTuple):
     comparison: Comparison
-    finals: dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
+    finals: Finals
 
 
 def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool = False) -> Outcome:
@@ -32,7 +35,7 @@ def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool =
     A cell counts as found when the same rows and the same version of this package made it; `any_version` takes those of
     other versions too. Processes that share a store share its cells: one runs a cell, the others wait for it.
     """
-    finals: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    finals: Finals = {}
     progress.cells(len(comparison.cells))
     load = _one_at_a_time(load_data)
     try:
@@ -47,7 +50,7 @@ def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool =
             progress.cell_done(found=found)
     finally:
         progress.end()
-    return Outcome(comparison, finals)
+    return Outcome(fitting(comparison, finals), finals)
 
 
 def _run_cell(cell: Cell, files: RunFolder, load: Callable[[Config], Dataset], progress: Progress) -> list[dict[str, Any]]:
@@ -66,7 +69,7 @@ def _one_at_a_time(load: Callable[[Config], Dataset]) -> Callable[[Config], Data
     last: dict[str, Dataset] = {}
 
     def remembered(config: Config) -> Dataset:
-        key = config.data.model_dump_json()
+        key = f"{config.data.model_dump_json()} {config.run.seed} {config.run.seeds}"  # rows are prepared for each seed
         if key not in last:
             last.clear()
             last[key] = load(config)
@@ -112,12 +115,27 @@ def values(rows: list[dict[str, Any]], metric: str) -> np.ndarray:
     chosen = METRICS[metric]
 
     def one(row: dict[str, Any]) -> float:
-        value: Any = row
-        for key in chosen.path:
-            value = value.get(key) if value is not None else None
+        value = measured(row, chosen)
         return float("nan") if value is None else float(value) * (100.0 if chosen.percent else 1.0)
 
     return np.asarray([one(row) for row in rows])
+
+
+def measured(row: dict[str, Any], metric: Metric) -> Any:
+    """The metric's value in a line of metrics.jsonl; None where the line has none."""
+    value: Any = row
+    for key in metric.path:
+        value = None if value is None else value.get(key)
+    return value
+
+
+def fitting(comparison: Comparison, finals: Finals) -> Comparison:
+    """The comparison with errors in place of the default accuracies where no run has an accuracy."""
+    rows = [row for some in finals.values() for row in some]
+    has_errors = any(measured(row, METRICS["rmse"]) is not None for row in rows)
+    return (
+        comparison._replace(metrics=REGRESSION_METRICS) if has_errors and comparison.metrics == DEFAULT_METRICS else comparison
+    )
 
 
 class Interval(NamedTuple):

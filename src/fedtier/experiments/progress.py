@@ -33,5 +33,5 @@ class Progress:
     def stop(self) -> None:
         """The run is over."""
 
-    def say(self, line: str) -> None:
-        """A line for people."""
+    def say(self, *lines: str) -> None:
+        """Lines for people, each once however many cells say it."""

@@ -10,7 +10,7 @@ import numpy as np
 from ..engines import State
 from ..federation import Plan
 from .assemble import Experiment
-from .metrics import Scores, Traffic, evaluated_clients, spread
+from .metrics import Scores, Traffic, error_spread, evaluated_clients, spread
 from .run_folder import RunFolder
 
 
@@ -23,10 +23,11 @@ class Spent(NamedTuple):
 
 
 def row(
-    scores: Scores, s: int, number: int, seed: int, spent: Spent, seconds: dict[str, float], held: np.ndarray | None = None
+    scores: Scores, s: int, number: int, seed: int, spent: Spent, seconds: dict[str, float], unit: float | None = None
 ) -> dict[str, Any]:
-    """One line of metrics.jsonl; `held` is how many rows each client was judged on, where that is known."""
+    """One line of metrics.jsonl. `unit` is the label's deviation, of a regression: errors are told in the label's own unit."""
     f1, f2 = float(scores.f1[s]), _mean(scores.f2[s])
+    held = scores.held[s]
     return {
         "round": number,
         "seed": seed,
@@ -34,11 +35,24 @@ def row(
         "f2": _number(f2),
         "f": _number(f1 + f2),
         "global_loss": _number(scores.global_loss[s]),
-        "global_accuracy": _number(scores.global_accuracy[s]),
-        "personal_accuracy": spread(scores.personal_accuracy[s], held),
-        "global_on_clients": spread(scores.global_on_client[s], held),
+        "global_accuracy": _number(scores.test.accuracy[s]),
+        "personal_accuracy": spread(scores.personal.accuracy[s], held),
+        "global_on_clients": spread(scores.shared.accuracy[s], held),
+        **({} if unit is None else _errors(scores, s, unit)),
         **spent._asdict(),
         "seconds": {key: round(value, 4) for key, value in seconds.items()},
+    }
+
+
+def _errors(scores: Scores, s: int, unit: float) -> dict[str, Any]:
+    held = scores.held[s]
+    return {
+        "global_rmse": _number(scores.test.rmse[s] * unit),
+        "global_mae": _number(scores.test.mae[s] * unit),
+        "global_r2": _number(scores.test.r2[s]),
+        "personal_rmse": error_spread(scores.personal.rmse[s] * unit, held),
+        "personal_r2": spread(scores.personal.r2[s], held),
+        "global_rmse_on_clients": error_spread(scores.shared.rmse[s] * unit, held),
     }
 
 
@@ -53,30 +67,38 @@ def row_of(
         int((clients & plan.arrived).sum()) * size.up,
         int(plan.steps[clients].sum()) * experiment.method.solves,
     )
-    held = held_rows(experiment)
-    judged = None if held is None else held[s, evaluated_clients(experiment)]
-    return row(scores, s, number, experiment.config.run.seed + s, spent, seconds, judged)
+    return row(scores, s, number, experiment.config.run.seed + s, spent, seconds, experiment.unit(s))
 
 
 def finish(experiment: Experiment, store: RunFolder, state: State, scores: Scores) -> None:
     """The files of a run that is over."""
     x = experiment.method.global_model(state.server)
     if x is not None:
-        store.write_arrays("model.safetensors", x, model=experiment.config.model.name, seeds=experiment.config.run.seeds)
-    who, held = evaluated_clients(experiment).tolist(), held_rows(experiment)
+        store.write_arrays(
+            "model.safetensors", x, model=experiment.model.name if experiment.model else "", seeds=experiment.config.run.seeds
+        )
+    who = evaluated_clients(experiment).tolist()
+    names = [experiment.client_names[i] for i in who]
     clients = [
-        {"seed": experiment.config.run.seed + s, "clients": who, "personal": _numbers(personal), "global": _numbers(shared)}
-        | ({} if held is None else {"held": held[s, who].tolist()})
-        for s, (personal, shared) in enumerate(zip(scores.personal_accuracy, scores.global_on_client, strict=True))
+        {"seed": experiment.config.run.seed + s, "clients": who, "names": names} | _per_client(experiment, scores, s)
+        for s in range(len(scores.f1))
     ]
     store.write("clients.json", json.dumps(clients).encode())
     store.log("finished")
 
 
-def held_rows(experiment: Experiment) -> np.ndarray | None:
-    """[seeds, m] how many rows each client is judged on; None on the wire, where a site alone knows."""
-    held = np.asarray(experiment.federation.held.size)
-    return held if np.asarray(experiment.federation.train.size).any() else None
+def _per_client(experiment: Experiment, scores: Scores, s: int) -> dict[str, list[float | None]]:
+    """Lists in the order of the evaluated clients; errors of a regression in the label's own unit."""
+    told = {
+        "held": _numbers(scores.held[s]),
+        "personal": _numbers(scores.personal.accuracy[s]),
+        "global": _numbers(scores.shared.accuracy[s]),
+    }
+    unit = experiment.unit(s)
+    if unit is None:
+        return told
+    errors = {"personal_rmse": scores.personal.rmse, "global_rmse": scores.shared.rmse}
+    return told | {name: _numbers(values[s] * unit) for name, values in errors.items()}
 
 
 def _mean(values: np.ndarray) -> float:

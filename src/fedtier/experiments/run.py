@@ -16,6 +16,7 @@ from ..engines import State, compiled
 from ..errors import NOTHING, FedtierError
 from .assemble import Experiment, assemble
 from .config import Config, load_config
+from .data import seeds_of
 from .label_counts import labels_of_experiment
 from .metrics import Scores, evaluator, traffic
 from .profile import Profile
@@ -26,6 +27,7 @@ from .stopping import Stopped, stop_signals
 
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 CHECKPOINT = "checkpoint.safetensors"
+PREPARATION = "preprocessing.json"
 
 
 class Listener(NamedTuple):
@@ -154,8 +156,12 @@ class Session:
         """What is known before the first round; a run that was stopped early may lack it."""
         if not (self.files.folder / "plan.safetensors").exists():
             self.files.write_arrays("plan.safetensors", self.experiment.plan)
+        counts = labels_of_experiment(self.experiment)
+        self.progress.say(*counts.said)
         if not (self.files.folder / "partition.json").exists():
-            self.files.write("partition.json", labels_of_experiment(self.experiment).to_json())
+            self.files.write("partition.json", counts.to_json())
+        if self.experiment.model is not None and not (self.files.folder / PREPARATION).exists():
+            self.files.write(PREPARATION, json.dumps(prepared_by_seed(self.experiment)).encode())
 
     def _compile(self) -> Scores:
         """Compiles rounds and evaluation; the scores of the state as it is."""
@@ -168,7 +174,7 @@ class Session:
         with self.profile.span("compile", "evaluation, and the first one"):
             scores = self.evaluate(self.state, self.round)
         self.compile_seconds = time.perf_counter() - clock
-        title = f"{config.method.name} on {config.data.name}"
+        title = f"{config.method.name} on {config.data.title}"
         self.progress.start(config.run.rounds, self.round, title, self.compile_seconds)
         self.clock = time.perf_counter()
         return scores
@@ -242,6 +248,13 @@ class Session:
 
     def _seconds(self) -> float:
         return self.spent + time.perf_counter() - self.clock
+
+
+def prepared_by_seed(experiment: Experiment) -> dict[str, Any]:
+    """How each seed's rows were prepared, by seed: `Preparation.from_json` reads one back."""
+    dataset = experiment.dataset
+    found = dataset.preparations or (dataset.preparation,) * experiment.config.run.seeds
+    return {str(seed): json.loads(one.to_json()) for seed, one in zip(seeds_of(experiment.config), found, strict=True)}
 
 
 def stops(config: Config) -> list[int]:

@@ -3,6 +3,7 @@
 config.toml          as resolved, every default written out          metrics.jsonl     one row per evaluation and seed
 plan.safetensors     cohorts, local steps, drop-outs                 clients.json      accuracies per client, last evaluation
 partition.json       who has how many of which class, first seed     model.safetensors     the final global models
+preprocessing.json   how rows become a model's inputs, by seed
 checkpoint.safetensors   the state after the round it names          environment.json, run.log
 diverged.json        why there is no end, where there is none        labels.json       what a comparison calls the run
 lock                 held by the process that writes here

@@ -80,8 +80,8 @@ def run_search(config: Config, grid: dict[str, list[float]], experiment: Experim
 
     columns = {name: jnp.asarray([point[name] for point in points], jnp.float32) for name in grid}
     scores = sweep(final, columns, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
-    personal = np.asarray([[spread(seed)["mean"] or np.nan for seed in point] for point in scores.personal_accuracy])
-    accuracy = np.where(np.isfinite(scores.global_loss), scores.global_accuracy, np.nan)
+    personal = np.asarray([[spread(seed)["mean"] or np.nan for seed in point] for point in scores.personal.accuracy])
+    accuracy = np.where(np.isfinite(scores.global_loss), scores.test.accuracy, np.nan)
     found = [Point(point, accuracy[k], personal[k]) for k, point in enumerate(points)]
     ranked = sorted(found, key=lambda point: -np.nan_to_num(point.accuracy.mean(), nan=-1.0))
     return Search(config, ranked, time.perf_counter() - clock)

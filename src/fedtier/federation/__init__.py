@@ -2,10 +2,10 @@
 
 from . import partition
 from .plan import Plan, cohort_size, growing_steps, make_plan
-from .shards import Federation, View, Window, build, draw, mean_over_rows, rows_at, sample, with_seat
+from .shards import Federation, Spared, View, Window, build, draw, mean_over_rows, rows_at, sample, with_seat
 from .shares import count_of
 
 __all__ = [
-    "Federation", "Plan", "View", "Window", "build", "cohort_size", "count_of", "draw", "growing_steps", "make_plan",
+    "Federation", "Plan", "Spared", "View", "Window", "build", "cohort_size", "count_of", "draw", "growing_steps", "make_plan",
     "mean_over_rows", "partition", "rows_at", "sample", "with_seat",
 ]  # fmt: skip

@@ -29,7 +29,9 @@ def iid(clients: int, *, least: int = 1) -> Assign:
 def dirichlet(labels: np.ndarray, clients: int, alpha: float, *, least: int = 1) -> Assign:
     """The rows of each class are spread by a draw of Dirichlet(alpha): the smaller alpha, the fewer classes a client has.
 
-    Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification", 2019.
+    Yurochkin, Agarwal, Ghosh, Greenewald, Hoang, Khazaeni, "Bayesian Nonparametric Federated Learning of Neural Networks",
+    ICML 2019; Li, Diao, Chen, He, "Federated Learning on Non-IID Data Silos", ICDE 2022. (Hsu, Qi, Brown, 2019, draw the mix
+    of classes of each client instead.)
     """
     positive("data.alpha", alpha, "0.1 gives a client few classes, 1000 nearly equal shares")
 

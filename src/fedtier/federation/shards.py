@@ -56,6 +56,13 @@ class Federation(NamedTuple):
         return View(self.arrays, self.index, window.start, window.size)
 
 
+class Spared(NamedTuple):
+    """Natural clients, each of whom keeps some rows whatever is drawn for the test and the server."""
+
+    owner: np.ndarray  # [N]
+    least: int
+
+
 def sample(view: View, key: Key[Array, ""], batch: int) -> PyTree:
     """`batch` rows drawn with replacement: the unbiased oracle that the theory asks for."""
     return rows_at(view, draw(view, key, batch))
@@ -118,28 +125,32 @@ def build(
     client_test_share: float = 0.0,
     spec: Any = None,
     test_rng: np.random.Generator | None = None,
+    spared: Spared | None = None,
+    strata: np.ndarray | None = None,
 ) -> Federation:
     """Splits N rows: `test_share` of all for the global test, `server_share` of the rest for the server, and what is
     left among the clients by `assign(rng, rows) -> owner of each of these rows` (see `partition`). Each client keeps
-    `client_test_share` of its own rows, at most all but one, for its personal test. With `test_rng` the test rows are
-    drawn from it alone, so that federations that differ in `rng` share them and no search on one sees another's. Shares
-    are rounded to whole rows, halves up.
+    `client_test_share` of its own rows, at most all but one, for its personal test: the last of them, or, with `strata` [N],
+    the same share of each stratum (the classes, for example). With `test_rng` the test rows are drawn from it alone, so that
+    federations that differ in `rng` share them and no search on one sees another's. `spared` owners keep some of their rows.
+    Shares are rounded to whole rows, halves up.
     """
     share("test_share", test_share)
     share("server_share", server_share)
     share("client_test_share", client_test_share)
     total = _check_rows(arrays)
     tested = count_of(test_share, total)
-    if test_rng is None:
-        order = rng.permutation(total)
-    else:
-        drawn = test_rng.permutation(total)
-        order = np.concatenate([drawn[:tested], rng.permutation(drawn[tested:])])
     served = count_of(server_share, total - tested)
+    order = (rng if test_rng is None else test_rng).permutation(total)
+    order = order if spared is None else _spared(order, 0, tested, spared)
+    if test_rng is not None:
+        order = np.concatenate([order[:tested], rng.permutation(order[tested:])])
+    order = order if spared is None else _spared(order, tested, tested + served, spared)
     rest = order[tested + served :]
     owner = _check_owner(assign(rng, rest), len(rest), clients)
     sizes = np.bincount(owner, minlength=clients)
-    index = np.concatenate([order[: tested + served], rest[np.argsort(owner, kind="stable")]])
+    places = np.argsort(owner, kind="stable") if strata is None else _stratified(rng, owner, np.asarray(strata)[rest])
+    index = np.concatenate([order[: tested + served], rest[places]])
 
     start = tested + served + np.concatenate([[0], np.cumsum(sizes)[:-1]])
     held = np.minimum(count_of(client_test_share, sizes), sizes - 1)
@@ -155,6 +166,44 @@ def build(
         held=Window(_ints(start + train), _ints(held)),
         spec=jax.tree.map(_floats, _check_spec(spec, clients)),
     )
+
+
+def _spared(order: np.ndarray, first: int, last: int, spared: Spared) -> np.ndarray:
+    """`order` with rows from first .. last exchanged for later ones, so that every owner keeps `least` rows after `last`.
+
+    Only rows of owners who would be left with fewer come back, for rows of owners who have more than that to spare.
+    """
+    owner, least = np.asarray(spared.owner)[order], spared.least
+    kept = np.bincount(owner[last:], minlength=owner.max() + 1)
+    short = np.maximum(0, least - kept)
+    if not short.any():
+        return order
+    inside = first + np.flatnonzero(_rank(owner[first:last]) < short[owner[first:last]])
+    spare = last + np.flatnonzero(_rank(owner[last:]) >= least)
+    fits = len(inside) == short.sum() and len(spare) >= len(inside)
+    rule = f"{int((short > 0).sum())} owners cannot keep {least} rows beside the test and the server"
+    hint = "lower data.server_share or data.test_share, or raise data.min_rows"
+    require(bool(fits), "owner", NOTHING, rule, hint)
+    order = order.copy()
+    order[inside], order[spare[: len(inside)]] = order[spare[: len(inside)]], order[inside].copy()
+    return order
+
+
+def _rank(group: np.ndarray) -> np.ndarray:
+    """How many earlier rows are of the same group."""
+    places = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[places], group[places], side="left")
+    rank = np.empty(len(group), int)
+    rank[places] = np.arange(len(group)) - starts
+    return rank
+
+
+def _stratified(rng: np.random.Generator, owner: np.ndarray, strata: np.ndarray) -> np.ndarray:
+    """Places of the rows, client by client, so that the last rows of a client are of each stratum in proportion."""
+    _, cell = np.unique(owner * (int(strata.max()) + 1) + strata, return_inverse=True)
+    sizes = np.bincount(cell)
+    evenly = (_rank(cell) + rng.random(len(sizes))[cell]) / sizes[cell]  # spread over 0 .. 1 within each stratum
+    return np.lexsort((evenly, owner))
 
 
 def with_seat(federation: Federation) -> Federation:

@@ -98,10 +98,10 @@ def make(name: str, problem: Bilevel, given: dict[str, Any]) -> Method:
     return averaged(row.factory(problem, **parts), power)
 
 
-def sketch(name: str, given: dict[str, Any]) -> Method:
+def sketch(name: str, given: dict[str, Any], *, central: bool = True) -> Method:
     """The method on a problem of zeros: refuses what `make` would refuse, and can be asked about its facts."""
     nothing = Bilevel(lambda x, rows: jnp.zeros(()), lambda x, y, spec: jnp.zeros(()), lambda x, y, rows, spec: jnp.zeros(()))
-    return make(name, nothing, given)
+    return make(name, nothing._replace(central=central), given)
 
 
 def names_with(fact: str) -> list[str]:

@@ -114,6 +114,8 @@ def zo_hfl(
     require(fits, "uplink", uplink, f"the estimator {estimator.name} sends {sends}", "or leave the uplink out")
     fits = cohort == "arrived" or estimator.private
     require(fits, "cohort", cohort, f"needs an estimator that sends g_i, not {estimator.name}", "the guided one does")
+    rule = "measures by f1's gradient, but the server has no rows"
+    require(problem.central or not server.trust, "trust", server.trust, rule, "trust = 0, or give the server rows")
     solve = local.lower_level(problem)
     rules = _ZoHfl(
         problem, estimator, solve, server, personal.on(problem, solve, TUNING),
@@ -129,7 +131,7 @@ def zo_hfl(
         aggregate=rules.aggregate,
         global_model=lambda state: server.model(state.descent),
         personal_model=rules.personal_model,
-        needs_server_data=True,
+        needs_server_data=problem.central or estimator.served,
         solves=estimator.solves,
         foreign=True,
         lower_level=personal.name == "lower_level",
@@ -202,7 +204,7 @@ class _ZoHfl:
         g = trees.mean_over(round.arrived, each)
         if self.latest:
             g = trees.axpy(jnp.sum(round.arrived) / round.clients, g, server.latest)
-        after = self.descent.step(self.problem.f1, server.descent, g, round.view, round.round, round.key)
+        after = self.descent.step(self.problem.server_loss, server.descent, g, round.view, round.round, round.key)
         return Server(after, g if self.latest else ()), Info(trees.norm(g), trees.norm(trees.sub(after.x, x)))
 
     def personal_model(self, client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:

@@ -1,12 +1,12 @@
 """What is solved: the two-level problem, couplings, constraint sets, models and closed forms."""
 
-from .bilevel import Bilevel, Rows, Spec, cross_entropy, supervised
+from .bilevel import Bilevel, Loss, Rows, Spec, cross_entropy, huber_error, residuals, squared_error, supervised
 from .couplings import huber, on_part, quadratic
-from .models import Model, cnn, from_equinox, mlp, scaled, softmax
+from .models import Model, cnn, from_equinox, linear, mlp, scaled, softmax
 from .sets import ConstraintSet, ball, box, everywhere, half_space, l1_ball, orthant, product, simplex
 
 __all__ = [
-    "Bilevel", "ConstraintSet", "Model", "Rows", "Spec", "ball", "box", "cnn", "cross_entropy", "everywhere",
-    "from_equinox", "half_space", "huber", "l1_ball", "mlp", "on_part", "orthant", "product", "quadratic", "scaled", "simplex",
-    "softmax", "supervised",
+    "Bilevel", "ConstraintSet", "Loss", "Model", "Rows", "Spec", "ball", "box", "cnn", "cross_entropy", "everywhere",
+    "from_equinox", "half_space", "huber", "huber_error", "l1_ball", "linear", "mlp", "on_part", "orthant", "product",
+    "quadratic", "residuals", "scaled", "simplex", "softmax", "squared_error", "supervised",
 ]  # fmt: skip

@@ -9,16 +9,17 @@ between clients and is not data: the default `Spec`, or any pytree whose leaves 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, ArrayLike, Float, Int, Key, Num, PyTree, Real
+from jaxtyping import Array, ArrayLike, Float, Int, Key, Num, PyTree, Real, Shaped
 
 from .. import trees
-from ..errors import not_negative
+from ..errors import not_negative, positive
 from .couplings import Coupling, quadratic
 from .models import Model
 from .sets import ConstraintSet, everywhere
@@ -36,7 +37,8 @@ class Rows(NamedTuple):
     """A batch, or a whole data set: N labelled rows."""
 
     inputs: Num[Array | np.ndarray, "N ..."]
-    labels: Int[Array | np.ndarray, "N"]
+    labels: Shaped[Array | np.ndarray, "N"]  # whole numbers, the class; or floats, the target of a regression
+    weights: Shaped[Array | np.ndarray, "N"] | None = None  # how much each row counts, 1 on average; None: all alike
 
 
 @runtime_checkable
@@ -80,13 +82,39 @@ class Bilevel(NamedTuple):
     h: ClientLoss
     Y: ConstraintSet = everywhere()
     solve: OwnSolver | None = None  # none: projected SGD
+    central: bool = True  # has the server rows of its own? False: its part of the objective is 0
+
+    @property
+    def server_loss(self) -> Loss:
+        """f1 as the server's part of the objective: 0 where it has no rows. The clients' own use of f1 is not concerned."""
+        return self.f1 if self.central else lambda x, batch: jnp.zeros(())
 
 
 def cross_entropy(model: Model) -> Loss:
     """The mean cross entropy of `model` on a batch."""
+    return _mean_loss(lambda x, batch: _row_losses(model.apply(x, batch.inputs).T, batch.labels))
 
+
+def squared_error(model: Model) -> Loss:
+    """The mean of 1/2 (prediction - label)^2, for a model with one output."""
+    return _mean_loss(lambda x, batch: 0.5 * residuals(model, x, batch) ** 2)
+
+
+def huber_error(model: Model, width: float = 1.0) -> Loss:
+    """`squared_error` for residuals up to `width`, beyond it linear with slope `width`: outliers pull no harder than that."""
+    positive("width", width)
+    return _mean_loss(lambda x, batch: optax.losses.huber_loss(residuals(model, x, batch), delta=width))
+
+
+def residuals(model: Model, x: PyTree, batch: Rows) -> Float[Array, "B"]:
+    """prediction - label of each row of a regression."""
+    return model.apply(x, batch.inputs)[:, 0] - batch.labels
+
+
+def _mean_loss(row_losses: Callable[[PyTree, Rows], Float[Array, "B"]]) -> Loss:
     def loss(x: PyTree, batch: Rows) -> Float[Array, ""]:
-        return jnp.mean(_row_losses(model.apply(x, batch.inputs).T, batch.labels))
+        losses = row_losses(x, batch)
+        return jnp.mean(losses if batch.weights is None else batch.weights * losses)
 
     return loss
 

@@ -1,4 +1,5 @@
-"""Models as a pair of pure functions: init(key) -> parameters, apply(parameters, inputs [B, ...]) -> logits [B, classes].
+"""Models as a pair of pure functions: init(key) -> parameters, apply(parameters, inputs [B, ...]) -> outputs
+[B, K]: a logit per class, or the one number of a regression.
 
 Anything of this form is a model. Parameters are a tree of arrays; what is not an array (activation functions, sizes)
 stays inside `apply`.
@@ -29,7 +30,7 @@ class Init(Protocol):
 
 @runtime_checkable
 class Apply(Protocol):
-    def __call__(self, x: PyTree, inputs: Inputs, /) -> Float[Array, "B classes"]:
+    def __call__(self, x: PyTree, inputs: Inputs, /) -> Float[Array, "B outputs"]:
         """The logits of a batch, a row for each input. Pure and traceable; `x` is a tree like that of `Init`."""
         ...
 
@@ -40,19 +41,36 @@ class Model(NamedTuple):
     apply: Apply
 
 
-class Softmax(NamedTuple):
-    weight: Float[Array, "classes features"]  # rows run along memory: up to twice as fast on a CPU
+class Linear(NamedTuple):
+    """One dense layer."""
+
+    weight: Float[Array, "outputs features"]  # rows run along memory: up to twice as fast on a CPU
+    bias: Float[Array, "outputs"] | None = None  # None: no intercept, and no leaf of the tree
 
 
-def softmax(features: int, classes: int) -> Model:
-    """Softmax regression without bias, as in the paper; starts at zero, where all classes are equally likely."""
-    whole("features", features)
+def softmax(features: int, classes: int, *, bias: bool = True) -> Model:
+    """Softmax regression; starts at zero, where all classes are equally likely. `bias = False` is the paper's form."""
     whole("classes", classes, 2)
-    return Model(
-        "softmax",
-        init=lambda key: Softmax(jnp.zeros((classes, features))),
-        apply=lambda x, inputs: (x.weight @ inputs.reshape(inputs.shape[0], -1).T).T,  # this order: see docs/scaling.md
-    )
+    return _dense("softmax", features, classes, bias)
+
+
+def linear(features: int, outputs: int = 1, *, bias: bool = True) -> Model:
+    """Linear regression; starts at zero."""
+    whole("outputs", outputs)
+    return _dense("linear", features, outputs, bias)
+
+
+def _dense(name: str, features: int, outputs: int, bias: bool) -> Model:
+    whole("features", features)
+
+    def init(key: Key[Array, ""]) -> Linear:
+        return Linear(jnp.zeros((outputs, features)), jnp.zeros(outputs) if bias else None)
+
+    def apply(x: Linear, inputs: Inputs) -> Float[Array, "B outputs"]:
+        product = x.weight @ inputs.reshape(inputs.shape[0], -1).T  # this order: see docs/scaling.md
+        return (product if x.bias is None else product + x.bias[:, None]).T
+
+    return Model(name, init, apply)
 
 
 def scaled(model: Model, shift: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Model:
@@ -62,34 +80,36 @@ def scaled(model: Model, shift: Real[ArrayLike, "..."], scale: Real[ArrayLike, "
     return model._replace(apply=lambda x, inputs: model.apply(x, (inputs.astype(jnp.float32) - shift) * scale))
 
 
-def mlp(features: int, classes: int, hidden: int = 64, depth: int = 1) -> Model:
-    """A multi-layer perceptron: `depth` hidden layers of width `hidden`, ReLU."""
+def mlp(features: int, outputs: int, hidden: int = 64, depth: int = 1, *, bias: bool = True) -> Model:
+    """A multi-layer perceptron: `depth` hidden layers of width `hidden`, ReLU; an output per class, or one for regression."""
     whole("features", features)
-    whole("classes", classes, 2)
+    whole("outputs", outputs)
     whole("hidden", hidden)
     whole("depth", depth)
 
     def make(key: Key[Array, ""]) -> eqx.Module:
-        return eqx.nn.MLP(features, classes, hidden, depth, activation=jax.nn.relu, key=key)
+        return eqx.nn.MLP(features, outputs, hidden, depth, activation=jax.nn.relu, use_bias=bias, use_final_bias=bias, key=key)
 
     return from_equinox("mlp", make, lambda inputs: inputs.reshape(inputs.shape[0], -1))
 
 
 class Convolutional(NamedTuple):
     kernels: tuple[Float[Array, "patch out"], ...]  # [9 channels, out], a 3x3 patch channel by channel
-    biases: tuple[Float[Array, "out"], ...]
-    weight: Float[Array, "classes features"]
-    bias: Float[Array, "classes"]
+    biases: tuple[Float[Array, "out"] | None, ...]  # None: no intercept, as in `Linear`
+    weight: Float[Array, "outputs features"]
+    bias: Float[Array, "outputs"] | None
 
 
-def cnn(classes: int, shape: tuple[int, int, int] = (3, 32, 32), widths: tuple[int, ...] = (16, 32, 64)) -> Model:
+def cnn(
+    outputs: int, shape: tuple[int, int, int] = (3, 32, 32), widths: tuple[int, ...] = (16, 32, 64), *, bias: bool = True
+) -> Model:
     """A small convolutional net for images [channels, height, width]: 3x3 convolutions of these widths, each followed by
     ReLU and 2x2 pooling, then one dense layer.
 
     A convolution is written as one product of all 3x3 patches with the kernel: inside a loop on a CPU that is 5 to 20
     times faster than XLA's own convolution, and with one net per client on a GPU twice as fast as its grouped one.
     """
-    whole("classes", classes, 2)
+    whole("outputs", outputs)
     least = 2 ** len(widths)
     fits = len(shape) == 3 and shape[0] >= 1 and min(shape[1:]) >= least
     require(fits, "shape", shape, f"must be (channels, height, width) with sides of {least} or more")
@@ -101,19 +121,23 @@ def cnn(classes: int, shape: tuple[int, int, int] = (3, 32, 32), widths: tuple[i
         *each, last = jax.random.split(key, len(widths) + 1)
         return Convolutional(
             kernels=tuple(_uniform(k, (fan, out), fan) for k, fan, out in zip(each, fans, widths, strict=True)),
-            biases=tuple(jnp.zeros(out) for out in widths),
-            weight=_uniform(last, (classes, features), features),
-            bias=jnp.zeros(classes),
+            biases=tuple(jnp.zeros(out) if bias else None for out in widths),
+            weight=_uniform(last, (outputs, features), features),
+            bias=jnp.zeros(outputs) if bias else None,
         )
 
-    def apply(x: Convolutional, inputs: Inputs) -> Float[Array, "B classes"]:
+    def apply(x: Convolutional, inputs: Inputs) -> Float[Array, "B outputs"]:
         images = jnp.moveaxis(inputs.reshape(inputs.shape[0], *shape), 1, -1)
-        for kernel, bias in zip(x.kernels, x.biases, strict=True):
+        for kernel, shift in zip(x.kernels, x.biases, strict=True):
             pooled = _pooled(_product(_patches(images), kernel))  # before bias and ReLU: the same, for a quarter of the work
-            images = jax.nn.relu(pooled + bias)
-        return images.reshape(images.shape[0], -1) @ x.weight.T + x.bias
+            images = jax.nn.relu(_shifted(pooled, shift))
+        return _shifted(images.reshape(images.shape[0], -1) @ x.weight.T, x.bias)
 
     return Model("cnn", init, apply)
+
+
+def _shifted(values: Array, bias: Array | None) -> Array:
+    return values if bias is None else values + bias
 
 
 def _uniform(key: Key[Array, ""], shape: tuple[int, ...], fan: int) -> Array:
@@ -157,7 +181,7 @@ def from_equinox(
     """Any Equinox module over one input as a Model; `prepare` shapes a batch of inputs first."""
     static = eqx.filter(eqx.filter_eval_shape(make, jax.random.key(0)), lambda leaf: not _is_array(leaf))
 
-    def apply(x: PyTree, inputs: Inputs) -> Float[Array, "B classes"]:
+    def apply(x: PyTree, inputs: Inputs) -> Float[Array, "B outputs"]:
         return jax.vmap(eqx.combine(x, static))(prepare(inputs))
 
     return Model(name, init=lambda key: eqx.filter(make(key), eqx.is_array), apply=apply)

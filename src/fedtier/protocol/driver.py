@@ -249,7 +249,7 @@ class Driver:
                 self._away(i)
                 continue
             try:
-                scores = read_scores(answers[i].open(self._most), head)
+                scores = read_scores(answers[i].open(self._most), head, job.most_score)
             except FedtierError as error:
                 self._refuse(i, ledger, f"scores after round {number}: {_line(error)}")
                 continue

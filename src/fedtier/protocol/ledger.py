@@ -28,6 +28,7 @@ class Job(NamedTuple):
     up: PyTree  # shapes of a reply's message
     brief: str = ""  # for the sites: what they make their player from
     x: PyTree = ()  # x_0
+    most_score: float = 1.0  # the largest score that a site may tell: accuracies are shares, errors of a regression are not
 
 
 class Rules(NamedTuple):

@@ -75,8 +75,8 @@ class Scores(NamedTuple):
     """What a site may tell of an evaluation. NaN where there is nothing to measure."""
 
     f2: Any
-    personal: Any  # accuracy of the personal model on the site's held-back rows
-    shared: Any  # accuracy of the global model on them
+    personal: Any  # of the personal model on the site's held-back rows: accuracy, or root mean squared error of a regression
+    shared: Any  # of the global model on them
 
 
 class Letters(NamedTuple):

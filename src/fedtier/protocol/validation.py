@@ -78,8 +78,8 @@ def read_welcome(letter: bytes, asked: Head) -> tuple[int, str]:
     return int(welcome.rows), ".".join(str(int(number)) for number in welcome.version)
 
 
-def read_scores(letter: bytes, asked: Head) -> Scores | None:
-    """A site's scores; None where it keeps them to itself."""
+def read_scores(letter: bytes, asked: Head, most: float = 1.0) -> Scores | None:
+    """A site's scores, from 0 to `most`; None where it keeps them to itself."""
     zero = np.zeros((), np.float32)
     head, body = open_reply(letter, asked, HEAD.size + SLACK)
     if head.kind == Kind.DECLINED:
@@ -88,7 +88,7 @@ def read_scores(letter: bytes, asked: Head) -> Scores | None:
     scores = Scores(*(float(value) for value in letters.unbody(body, Scores(zero, zero, zero), "scores")))
     for name in ("personal", "shared"):
         value = getattr(scores, name)
-        require(math.isnan(value) or 0 <= value <= 1, name, value, "must be a share")
+        require(math.isnan(value) or 0 <= value <= most, name, value, f"must lie between 0 and {most:g}")
     require(not math.isinf(scores.f2), "f2", scores.f2, "must be finite")
     return scores
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..experiments.label_counts import LabelCounts
-from .load_runs import LEAST_ROWS, Band, Curve, band
+from ..experiments.metrics import FEWEST
+from .load_runs import Band, Curve, band
 from .plots import BUBBLES_UP_TO
 from .style import AXIS, FAINT, FEW, GRID, INK, MANY, PALETTE, PAPER, SOME, Across, Look, Measure, unit
 
@@ -114,7 +115,7 @@ def _pairs(curve: Curve) -> list[tuple[float, float, str, bool]]:
         (
             round(100 * p.shared, 3), round(100 * p.personal, 3),
             curve.client(p.client) + (f", seed {p.seed}" if several else ""),
-            p.rows is not None and p.rows < LEAST_ROWS,
+            p.rows is not None and p.rows < FEWEST,
         )
         for p in curve.points
         if p.shared is not None and p.personal is not None

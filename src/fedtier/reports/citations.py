@@ -56,11 +56,19 @@ DATA = {
 }
 
 PARTITIONS = {
-    "dirichlet": """@article{hsu2019dirichlet,
-  title = {Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification},
-  author = {Hsu, Tzu-Ming Harry and Qi, Hang and Brown, Matthew},
-  journal = {arXiv preprint arXiv:1909.06335},
+    "dirichlet": """@inproceedings{yurochkin2019bayesian,
+  title = {Bayesian Nonparametric Federated Learning of Neural Networks},
+  author = {Yurochkin, Mikhail and Agarwal, Mayank and Ghosh, Soumya and Greenewald, Kristjan and Hoang, Nghia and
+            Khazaeni, Yasaman},
+  booktitle = {International Conference on Machine Learning (ICML)},
   year = {2019}
+}
+
+@inproceedings{li2022silos,
+  title = {Federated Learning on Non-{IID} Data Silos: An Experimental Study},
+  author = {Li, Qinbin and Diao, Yiqun and Chen, Quan and He, Bingsheng},
+  booktitle = {IEEE International Conference on Data Engineering (ICDE)},
+  year = {2022}
 }""",
 }
 

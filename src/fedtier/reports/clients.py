@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .load_runs import LEAST_ROWS, Curve
+from ..experiments.metrics import FEWEST
+from .load_runs import Curve
 from .page_tables import scroll
 
 MOST_CLIENTS = 2000  # lines of a page's table
@@ -74,7 +75,7 @@ def section(members: Sequence[Curve], name: str) -> str:
 
 def _callout(worst: Client | None, methods: Sequence[str], first: str) -> str:
     if worst is None:
-        return f"<b>Worst client: not to be told.</b> None has the {LEAST_ROWS} test rows from which chance does not decide."
+        return f"<b>Worst client: not to be told.</b> None has the {FEWEST} test rows from which chance does not decide."
     sign = '<span class="mark" aria-hidden="true">▼</span>'
     return f"{sign} <b>Worst client: {escape(worst.name)}{_seed(worst)}.</b> {escape(_about(worst, methods, first))}"
 
@@ -106,7 +107,7 @@ def _caption(found: Sequence[Client], members: Sequence[Curve], first: str) -> s
         parts.append("Training rows are those of the first seed.")
     if few:
         parts.append(
-            f"Fewer than {LEAST_ROWS} test rows ({few} of {len(found)} clients, in grey at the end) do not decide who is worst."
+            f"Fewer than {FEWEST} test rows ({few} of {len(found)} clients, in grey at the end) do not decide who is worst."
         )
     return " ".join(parts)
 
@@ -167,7 +168,7 @@ def _training(members: Sequence[Curve], number: int, seed: int | None) -> int | 
 
 def enough_rows(client: Client) -> bool:
     """Whether it has the test rows to be called the worst, or the run does not say how many it has."""
-    return client.tested is None or client.tested >= LEAST_ROWS
+    return client.tested is None or client.tested >= FEWEST
 
 
 def _seed(client: Client) -> str:

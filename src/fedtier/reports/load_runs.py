@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import NOTHING, FedtierError, require
 from ..experiments import config as configuration
-from ..experiments.comparison import METRICS, Cell, Comparison
+from ..experiments.comparison import METRICS, REGRESSION_METRICS, Cell, Comparison
 from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome
@@ -26,8 +26,8 @@ from ..methods.registry import METHODS
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
 NO_MATTER = {*(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients")), ("data", "folder")}
 
-LEAST_ROWS = 10  # test rows from which a client may be called the worst: fewer are decided by chance
-SHOWN = ("global", "personal_by_rows", "personal", "worst", "loss")  # the metrics of a report, where a run has them
+# The metrics of a report, where a run has them.
+SHOWN = ("global", "personal_by_rows", "personal", "worst", *REGRESSION_METRICS, "loss")
 
 Keys = dict[tuple[str, str], Any]
 

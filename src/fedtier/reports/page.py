@@ -9,9 +9,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..experiments.metrics import FEWEST
 from ..storage.files import write_whole
 from . import charts, clients, findings, page_tables, plots
-from .load_runs import LEAST_ROWS, Curve, band, data_of, load_runs, outcome, settings, title_of
+from .load_runs import Curve, band, data_of, load_runs, outcome, settings, title_of
 from .style import ACROSS, DARK, MEASURES, Look, looks
 
 BANDS = "Lines are means over seeds, bands span the seeds from the lowest to the highest."
@@ -126,7 +127,7 @@ def _clients(members: list[Curve], look: dict[str, Look], prefix: str, figures: 
     parts = [f"<h3>Clients</h3>{table}"] if table else []
     if squares:
         what = "One point is one client of one seed, on its own test rows; above the diagonal its personal model wins. "
-        what += f"Hollow: fewer than {LEAST_ROWS} test rows."
+        what += f"Hollow: fewer than {FEWEST} test rows."
         shown = [method for method, _ in squares]
         alone = [curve.method for curve in members if curve.method not in shown and curve.finished]
         what += f" Not shown, for want of a global model or of test rows: {', '.join(alone)}." if alone else ""

@@ -22,6 +22,7 @@ class TerminalProgress(Progress):
         self.all: TaskID | None = None  # the bar over all cells
         self.last = 0.0
         self.cell = ""  # which of several runs this is
+        self.said: set[str] = set()
 
     def cells(self, count: int) -> None:
         self.count, self.done = count, 0
@@ -41,8 +42,10 @@ class TerminalProgress(Progress):
     def waiting(self, holder: str) -> None:
         self.say(f"{self.cell}: process {holder} is at it, waiting")
 
-    def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+    def say(self, *lines: str) -> None:
+        for line in [line for line in lines if line not in self.said]:
+            self.said.add(line)
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
         self.all = None
@@ -59,7 +62,8 @@ class TerminalProgress(Progress):
     def update(self, number: int, rows: list[dict[str, Any]]) -> None:
         seconds = max(time.perf_counter() - self.clock, 1e-9)
         rate = (number - self.first) / seconds
-        words = f"loss {_mean(rows, 'global_loss')}  accuracy {_mean(rows, 'global_accuracy')}  {rate:.0f} rounds/s"
+        measure = "rmse" if any("global_rmse" in row for row in rows) else "accuracy"
+        words = f"loss {_mean(rows, 'global_loss')}  {measure} {_mean(rows, f'global_{measure}')}  {rate:.0f} rounds/s"
         if self.bar is not None:
             self.bar.update(self.task, completed=number, words=words)
         elif number > self.first and (time.perf_counter() - self.last > PLAIN_EVERY or number == self.rounds):

@@ -41,6 +41,9 @@ COLUMNS = (
     Column("personal\n%", ("personal_accuracy", "mean"), "personal", percent=True),
     Column("by rows\n%", ("personal_accuracy", "by_rows"), "personal_by_rows", percent=True),
     Column("worst\n%", ("personal_accuracy", "min"), "worst", percent=True),
+    Column("rmse", ("global_rmse",), "rmse"), Column("mae", ("global_mae",), "mae"), Column("R2", ("global_r2",), "r2"),
+    Column("personal\nrmse", ("personal_rmse", "mean"), "personal_rmse"),
+    Column("worst\nrmse", ("personal_rmse", "max"), "worst_rmse"),
 )  # fmt: skip
 
 
@@ -48,7 +51,7 @@ def run_table(result: Result) -> list[Part]:
     """One line per seed in 80 columns, the mean and its interval over several, what it cost and where the results are."""
     config, final = result.config, result.final
     shown = [column for column in COLUMNS if any(at(row, column.path) is not None for row in final)]
-    table = Table(title=f"{config.method.name} on {config.data.name}, {config.run.rounds} rounds", title_justify="left")
+    table = Table(title=f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds", title_justify="left")
     for heading in ("seed", *(column.heading for column in shown)):
         table.add_column(heading, justify="right")
     for row in final:
@@ -176,7 +179,9 @@ def search_object(found: Search) -> dict[str, Any]:
 def search_table(found: Search) -> list[Part]:
     """The grid, best first, with the mean accuracy over seeds on the validation rows."""
     config = found.config
-    title = f"{config.method.name} on {config.data.name}, {config.run.rounds} rounds, {config.run.seeds} seeds, validation rows"
+    title = (
+        f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds, {config.run.seeds} seeds, validation rows"
+    )
     table = Table(title=title, title_justify="left")
     for heading in (*found.points[0].options, "global %", "personal %"):
         table.add_column(heading, justify="right")

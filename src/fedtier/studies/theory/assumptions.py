@@ -41,11 +41,7 @@ def _coupling(experiment: Experiment, s: Setting) -> str:
     words = (
         f"penalty/2 |x - y|^2 is not, on all of space; method.radius = {s.mended:.4g} mends it, and the numbers below assume it"
     )
-    inside = (
-        experiment.dataset.task != "two_level"
-        and experiment.config.model.name == "softmax"
-        and s.constants.clients[0].mu_h.value > 0
-    )
+    inside = experiment.model is not None and experiment.model.name == "softmax" and s.constants.clients[0].mu_h.value > 0
     return words + ("; no exact solution leaves that ball (26)" if inside else "")
 
 

@@ -67,7 +67,7 @@ def page(experiment: Experiment, epsilon: float = 0.1) -> Page:
 def _title(experiment: Experiment, s: Setting) -> str:
     config, m = experiment.config, experiment.clients
     cohort = cohort_size(config.run.participation, m)
-    model = "" if experiment.dataset.task == "two_level" else f" with {config.model.name}"
+    model = "" if experiment.model is None else f" with {experiment.model.name}"
     return (
         f"{config.method.name} on {config.data.name}{model}: n = {s.constants.n} parameters, m = {m} clients, "
         f"S = {cohort} a round, eta = {s.eta:g}, R = {s.rounds} rounds"

@@ -82,7 +82,14 @@ def _rows(experiment: Experiment, federation: Any, client: int | None) -> Any:
     """The rows that a client (or the server) learns from, as the model sees them: float32 [N_i, d], and their indices."""
     window = federation.server if client is None else trees.take(federation.train, client)
     index = np.asarray(federation.index)[int(window.start) : int(window.start + window.size)]
-    return experiment.dataset.model_inputs(index).reshape(len(index), -1), index
+    inputs = experiment.dataset.model_inputs(index).reshape(len(index), -1)
+    if _is_softmax(experiment) and experiment.config.model.bias:
+        inputs = np.hstack([inputs, np.ones((len(inputs), 1), inputs.dtype)])  # an intercept is the weight of a column of ones
+    return inputs, index
+
+
+def _is_softmax(experiment: Experiment) -> bool:
+    return experiment.model is not None and experiment.model.name == "softmax"
 
 
 def _clients(
@@ -112,7 +119,7 @@ def _clients(
             )
             for i in range(m)
         )
-    if experiment.config.model.name == "softmax":
+    if _is_softmax(experiment):
         found = [
             known.softmax_client(dependence, rows[i][0], mu, couplings[i], batch=batch, radius=radius[i]) for i in range(m)
         ]
@@ -134,7 +141,7 @@ def _server(experiment: Experiment, served: Any, options: dict[str, Any]) -> tup
         way = 0.5 * float(np.sum((np.asarray(x, np.float64) - inputs.mean(axis=0, dtype=np.float64)) ** 2))
         return exact(1.0, "(27)"), exact((spread / batch) ** 0.5, "(27)"), way
     f1 = float(experiment.problem.f1(x, _batch(experiment, index)))  # cross entropy is never below 0
-    if experiment.config.model.name == "softmax":
+    if _is_softmax(experiment):
         return known.softmax_smoothness(inputs), known.softmax_noise(inputs, batch), f1
     some = _batch(experiment, index[:SAMPLED_ROWS])
     L1 = estimates.gradient_smoothness(lambda p: experiment.problem.f1(p, some), _points(experiment), keys.root(1))
@@ -160,7 +167,7 @@ def _mending_radius(experiment: Experiment, federation: Any, rows: list[Any]) ->
         b = np.stack([inputs.mean(axis=0, dtype=np.float64) for inputs, _ in rows])
         q = np.asarray(federation.spec.curvature, np.float64)[: len(b)]
         return max(float(np.max(np.linalg.norm(q / (q + mu) * (np.asarray(x, np.float64) - b), axis=1))), 1e-6)
-    if experiment.config.model.name == "softmax" and mu > 0:
+    if _is_softmax(experiment) and mu > 0:
         return max(known.softmax_slope(inputs).value for inputs, _ in rows) / mu
     return float(trees.norm(x)) + 1.0
 

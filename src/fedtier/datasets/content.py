@@ -1,0 +1,181 @@
+"""What a source holds, before it is a data set: features, labels, owners and weights, each as it stands there."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import FedtierError, nearest, require
+from . import image_folder
+from .dataset import as_inputs
+from .delimited import read_delimited
+from .frames import ARROW, is_frame, read_arrow, read_frame
+from .suspicions import checked
+from .table import Column, Table, as_words, column_of
+from .text_form import ENDINGS, is_delimited
+
+SAVEZ = "numpy.savez(FILE, inputs=..., labels=...) writes a .npz"
+INPUTS, LABELS = ("inputs", "x"), ("labels", "y")
+
+
+class Content(NamedTuple):
+    """What a source holds, before it is a data set."""
+
+    rows: Table | np.ndarray  # the features: a table, or an array [N, ...]
+    label: Column
+    owner: Column | None
+    weight: Column | None
+    notes: tuple[str, ...] = ()
+
+
+class Choose(NamedTuple):
+    """Which columns are features, and how they are taken."""
+
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    categories: Sequence[str] = ()
+
+
+def read(
+    source: Any,
+    *,
+    label: str = "label",
+    owner: str | None = None,
+    weight: str | None = None,
+    choose: Choose | None = None,
+    header: bool = True,
+    image_size: int | None = None,
+) -> Content:
+    """The features, labels, owners and weights of a path or a frame, as they are."""
+    choose = choose or Choose()
+    if isinstance(source, Path) and source.is_dir():
+        return _images(source, image_size, owner)
+    if image_size is not None:
+        raise FedtierError("data.image_size", image_size, f"is for a folder of images, but {source} is none", "leave it out")
+    if isinstance(source, Path) and source.suffix.lower() == ".npz":
+        return _arrays(source, label, owner, weight, choose)
+    special = {key: name for key, name in (("label", label), ("owner", owner), ("weight", weight)) if name is not None}
+    table = read_table(source, {*special.values(), *choose.categories} - {weight}, header=header)
+    for key, name in special.items():
+        known = name in table.columns
+        require(known, f"data.{key}", name, "is not a column of the table", nearest(name, table.columns))
+    distinct = len(set(special.values())) == len(special)
+    require(distinct, "data.owner", owner, "label, owner and weight must be three different columns")
+    features = checked(_features(table, set(special.values()), choose))
+    owners, weights = (table.columns[name] if name else None for name in (owner, weight))
+    return Content(features, table.columns[label], owners, weights, table.notes)
+
+
+def read_array(path: Path, label: str = "label", image_size: int | None = None) -> tuple[np.ndarray, Column]:
+    """(the rows as they are stored, their labels) of an .npz or a folder of images."""
+    if path.is_dir():
+        found = image_folder.read_images(path, image_size)
+        return found.inputs, found.labels
+    require(path.suffix.lower() == ".npz", "data", str(path), "must be an .npz or a folder of images, as at the server")
+    with _npz(path) as file:
+        inputs, labels = _array(file, path, INPUTS, "inputs"), _array(file, path, (label, *LABELS), "labels")
+    return as_inputs(f"{path.name}: inputs", inputs), _one_each(path, "labels", labels, len(inputs))
+
+
+def read_table(source: Any, texts: Iterable[str] = (), *, header: bool = True) -> Table:
+    """A text file, a Parquet, Arrow or Feather file, or a frame; columns in `texts` as words."""
+    if is_frame(source):
+        return read_frame(source, texts)
+    require(isinstance(source, Path), "data", type(source).__name__, "is no table", "a path, a DataFrame, a dict of arrays")
+    if source.suffix.lower() in ARROW:
+        return read_arrow(source, texts)
+    if is_delimited(source):
+        return read_delimited(source, header=header, texts=texts)
+    endings = f"{', '.join(ENDINGS)} (also with .gz, .xz, .bz2 or .zip), {', '.join(ARROW)} or .npz"
+    raise FedtierError("data.file", str(source), f"must end in {endings}, or be a folder of images", "save it as CSV; " + SAVEZ)
+
+
+def _features(table: Table, special: set[str], choose: Choose) -> Table:
+    for key, names in choose._asdict().items():
+        for name in names:
+            known = name in table.columns
+            require(known, f"data.{key}", name, "is not a column of the table", nearest(name, table.columns))
+            require(name not in special, f"data.{key}", name, "is the label, the owner or the weight, and no feature")
+    chosen = [name for name in (choose.keep or table.columns) if name not in special and name not in choose.drop]
+    rule = "has no column besides label, owner and weight"
+    require(bool(chosen), "data.file", "the table", rule, "a row needs at least one feature")
+    return table.only(chosen)
+
+
+def _images(folder: Path, size: int | None, owner: str | None) -> Content:
+    """Owners are the outer folders of FOLDER/OWNER/CLASS/IMAGE.png; data.owner is then "folder"."""
+    found = image_folder.read_images(folder, size)
+    if owner is not None:
+        require(owner == "folder", "data.owner", owner, "must be 'folder': images belong to the outer folder they lie in")
+        flat = "has no owners: its folders are FOLDER/CLASS/IMAGE.png"
+        require(found.owners is not None, "data.owner", owner, flat, "FOLDER/OWNER/CLASS/IMAGE.png has")
+    return Content(found.inputs, found.labels, found.owners, None)
+
+
+def _arrays(path: Path, label: str, owner: str | None, weight: str | None, choose: Choose) -> Content:
+    """Arrays `inputs` (or x), `labels` (or y, or the name in data.label), `owner` (or the name in data.owner) of an .npz."""
+    with _npz(path) as file:
+        inputs = _array(file, path, INPUTS, "inputs")
+        labels = _array(file, path, (label, *LABELS), "labels")
+        owners = _array(file, path, (owner,), "owner") if owner else file["owner"] if "owner" in file.files else None
+        weights = _array(file, path, (weight,), "weight") if weight else None
+        names = file["columns"].astype(str).tolist() if "columns" in file.files else None
+    here = f"{path.name}: inputs"
+    require(inputs.ndim >= 1 and len(inputs) > 0, here, inputs.shape, "holds no rows")
+    found = {"labels": labels, "owner": owners, "weight": weights}
+    columns = [None if values is None else _one_each(path, what, values, len(inputs)) for what, values in found.items()]
+    if inputs.ndim != 2:
+        hint = f"{path.name} holds an array of shape {inputs.shape}"
+        require(
+            not any((choose.drop, choose.keep, choose.categories)),
+            "data.drop",
+            hint,
+            "drop, keep and categories are for tables",
+        )
+        values = as_inputs(here, inputs.astype(np.float32) if inputs.dtype == bool else inputs)
+        return Content(values[:, None] if values.ndim == 3 else values, *columns)  # pyright: ignore[reportArgumentType]
+    names = names or [str(k) for k in range(inputs.shape[1])]
+    require(len(names) == inputs.shape[1], f"{path.name}: columns", len(names), f"must name the {inputs.shape[1]} columns")
+    require(inputs.dtype.kind in "buif", here, f"dtype {inputs.dtype}", "must hold numbers", "a CSV may hold words")
+    table = {name: column_of(name, inputs[:, k]) for k, name in enumerate(names)}
+    table |= {name: as_words(table[name]) for name in choose.categories if name in table}
+    return Content(checked(_features(Table(table, len(inputs)), set(), choose)), *columns)  # pyright: ignore[reportArgumentType]
+
+
+@contextmanager
+def _npz(path: Path) -> Iterator[Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise FedtierError("data.file", str(path), "is a single array, not a .npz", SAVEZ)
+            yield file
+    except FedtierError:
+        raise
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, PermissionError | FileNotFoundError):
+            raise
+        pickled = "allow_pickle" in str(error)
+        rule = "holds Python objects, which are never unpickled" if pickled else f"is not an intact .npz file ({error})"
+        hint = "save plain arrays of numbers or strings" if pickled else "save or copy it again"
+        raise FedtierError("data.file", str(path), rule, hint) from error
+
+
+def _one_each(path: Path, what: str, values: np.ndarray, rows: int) -> Column:
+    name = f"{path.name}: {what}"
+    require(values.ndim == 1, name, values.shape, "must be one value per row: a vector")
+    require(len(values) == rows, name, f"{len(values)} values", f"must have one value per row, but there are {rows} rows")
+    return column_of(what, values)
+
+
+def _array(file: Any, path: Path, names: tuple[str, ...], what: str) -> np.ndarray:
+    for name in names:
+        if name in file.files:
+            return file[name]
+    wanted = " or ".join(repr(name) for name in dict.fromkeys(names))
+    raise FedtierError(f"data.{what}", str(path), f"has no array {wanted}", f"it has: {', '.join(file.files) or 'no arrays'}")

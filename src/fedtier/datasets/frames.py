@@ -1,0 +1,101 @@
+"""Tables that are in memory already, or in Arrow's formats: DataFrames of pandas and polars, Arrow tables, dicts of arrays.
+
+Told apart by what they can do: neither pandas nor polars is ever imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import FedtierError, require
+from .table import Column, Table, as_words, column_of
+
+ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+
+
+def is_frame(source: Any) -> bool:
+    return (
+        isinstance(source, dict) or hasattr(source, "column_names") or (hasattr(source, "columns") and hasattr(source, "shape"))
+    )
+
+
+def read_frame(frame: Any, texts: Iterable[str] = (), skip: Iterable[str] = ()) -> Table:
+    """A DataFrame, an Arrow table or a dict of arrays as a Table. Columns in `texts` become words, those in `skip` are left."""
+    names = _names(frame)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    require(not twice, "data", twice[:1], "two columns of the frame have this name", "rename one")
+    columns: dict[str, Column] = {}
+    for name in names:
+        if name not in skip:
+            column = column_of(name, _values(frame, name))
+            columns[name] = as_words(column) if name in texts else column
+    lengths = {len(_values(frame, name)) for name in names[:1]}
+    rows = lengths.pop() if lengths else 0
+    require(rows > 0, "data", f"{len(names)} columns", "the frame holds no rows")
+    for name, column in columns.items():
+        length = len(column.codes if isinstance(column, tuple) else column)
+        require(length == rows, f"column {name}", length, f"must have {rows} values like the first column")
+    return Table(columns, rows)
+
+
+def _names(frame: Any) -> list[str]:
+    found = frame.keys() if isinstance(frame, dict) else getattr(frame, "column_names", None) or frame.columns
+    return [str(name) for name in found]
+
+
+def _values(frame: Any, name: str) -> Any:
+    if isinstance(frame, dict):
+        return np.asarray(frame[name])
+    if hasattr(frame, "column_names"):
+        return _arrow_values(frame.column(name))
+    place = [str(column) for column in frame.columns].index(name)
+    column = frame.iloc[:, place] if hasattr(frame, "iloc") else frame.to_series(place)
+    return column.to_numpy()
+
+
+def _arrow_values(column: Any) -> np.ndarray:
+    """An Arrow column as NumPy has it; what has no such form, a decimal for example, cell by cell."""
+    if str(column.type).startswith("dictionary"):  # NumPy would lose its nulls
+        column = column.cast(column.type.value_type)
+    try:
+        return column.to_numpy()
+    except (NotImplementedError, ValueError, TypeError):
+        return np.asarray(column.to_pylist(), dtype=object)
+
+
+def read_arrow(path: Path, texts: Iterable[str] = (), skip: Iterable[str] = ()) -> Table:
+    """A Parquet, Arrow or Feather file."""
+    try:
+        import pyarrow
+        import pyarrow.feather
+        import pyarrow.parquet
+    except ImportError as error:
+        hint = "pip install 'fedtier[parquet]', or save the table as .csv or .npz"
+        raise FedtierError("data.file", str(path), "needs the package pyarrow to be read", hint) from error
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame = pyarrow.parquet.ParquetFile(path).read()
+        elif path.suffix.lower() == ".feather":
+            frame = pyarrow.feather.read_table(path)
+        else:
+            frame = _ipc(pyarrow, path)
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, PermissionError | FileNotFoundError):
+            raise
+        rule = f"is not an intact {path.suffix} file ({error})"
+        raise FedtierError("data.file", str(path), rule, "save or copy it again") from error
+    return read_frame(frame, texts, skip)
+
+
+def _ipc(pyarrow: Any, path: Path) -> Any:
+    """Arrow's two forms of a file: with a footer, or as a stream."""
+    with pyarrow.memory_map(str(path)) as source:
+        try:
+            return pyarrow.ipc.open_file(source).read_all()
+        except pyarrow.ArrowInvalid:
+            source.seek(0)
+            return pyarrow.ipc.open_stream(source).read_all()

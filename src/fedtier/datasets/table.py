@@ -1,0 +1,172 @@
+"""A table as it comes: named columns of numbers or of words, before anything is fitted to them.
+
+Which kind a column is, what counts as missing and what as a date is decided here, once for every source: text files,
+Parquet, frames.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import numbers
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import FedtierError
+
+MISSING = frozenset(
+    ("", "?", ".", "-", "na", "n/a", "n.a.", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "nil", "#value!", "#div/0!")
+)  # in any case, as the text of a whole cell
+ODD_SHARE, ODD_LEVELS = 0.1, 20  # so few cells that are no numbers, beside so many different numbers, are slips of the pen
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)(\.0*)?")
+_COMMA = re.compile(r"[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_DAY = r"\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3(\d{4}|\d{2})"
+_NAMED_DAY = r"\d{1,2}[- ][A-Za-z]{3,9}[- ,]+\d{2,4}|[A-Za-z]{3,9} \d{1,2}, \d{4}"
+_TIME = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+_DATE = re.compile(rf"({_DAY}|{_NAMED_DAY})([T ]+{_TIME}.*)?|{_TIME}")
+
+
+class Words(NamedTuple):
+    """A column of texts: levels[codes[i]] is what row i says."""
+
+    codes: np.ndarray  # [N] int32; -1 = missing
+    levels: tuple[str, ...]  # each once, none of them a word for missing
+
+
+Column = np.ndarray | Words  # numbers are float64 or float32, NaN = missing
+
+
+class Table(NamedTuple):
+    columns: dict[str, Column]  # by name, in the order of the source
+    rows: int
+    notes: tuple[str, ...] = ()  # what reading decided, in words
+
+    def take(self, rows: np.ndarray) -> Table:
+        """These rows, in this order."""
+        taken = {name: take(column, rows) for name, column in self.columns.items()}
+        return Table(taken, len(np.arange(self.rows)[rows]), self.notes)
+
+    def only(self, names: Iterable[str]) -> Table:
+        return self._replace(columns={name: self.columns[name] for name in names})
+
+
+def take(column: Column, rows: Any) -> Column:
+    return Words(column.codes[rows], column.levels) if isinstance(column, Words) else column[rows]
+
+
+def missing(column: Column) -> np.ndarray:
+    """[N] which rows have no value."""
+    return column.codes < 0 if isinstance(column, Words) else np.isnan(column)
+
+
+def as_words(column: Column) -> Words:
+    """A column of numbers as texts, whole ones without a point: 3.0 is "3"."""
+    if isinstance(column, Words):
+        return column
+    known = ~np.isnan(column)
+    values, inverse = np.unique(column[known], return_inverse=True)
+    codes = np.full(len(column), -1, np.int32)
+    codes[known] = inverse
+    return _numbered([spelled(repr(float(value))) for value in values], codes)
+
+
+def spelled(text: str) -> str:
+    """One spelling of a whole number: "3", "3." and "3.0" are "3", but "007" stays."""
+    return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+def words(cells: Iterable[str]) -> Words:
+    """Texts as levels and codes, in the order of their first row; what stands for missing is -1."""
+    index: dict[str, int] = {}
+    codes = np.fromiter((index.setdefault(cell, len(index)) for cell in cells), np.int32)
+    return _numbered([text.strip() for text in index], codes)
+
+
+def _numbered(levels: Sequence[str], codes: np.ndarray) -> Words:
+    """`codes` into `levels`, of which some may be equal or missing, as Words."""
+    places: dict[str, int] = {}
+    new = [-1 if text.lower() in MISSING else places.setdefault(spelled(text), len(places)) for text in levels]
+    return Words(np.asarray([*new, -1], np.int32)[codes], tuple(places))
+
+
+def settled(column: Words) -> tuple[Column, str]:
+    """Words that are numbers after all, as numbers, and what was decided in words: true and false, decimal commas, commas
+    between thousands, and columns of numbers with a few cells that are none."""
+    levels = column.levels
+    if not levels:
+        return np.full(len(column.codes), np.nan), ""
+    if {level.lower() for level in levels} <= {"true", "false"}:
+        return _valued(column, [float(level.lower() == "true") for level in levels]), ""
+    for pattern, remove, point in ((_THOUSANDS, ",", ""), (_COMMA, ",", ".")):
+        if any("," in level for level in levels) and all(pattern.fullmatch(level) for level in levels):
+            return _valued(column, [float(level.replace(remove, point)) for level in levels]), ""
+    values = np.asarray([number(level) for level in levels])
+    odd = np.isnan(values)
+    if not odd.any():
+        return _valued(column, values), ""
+    strange = np.isin(column.codes, np.flatnonzero(odd)).sum()
+    if strange <= ODD_SHARE * (column.codes >= 0).sum() and (~odd).sum() > ODD_LEVELS:
+        some = ", ".join(repr(level) for level in np.asarray(levels)[odd][:3].tolist())
+        return _valued(column, values), f"{strange} cells that are no numbers ({some}) count as missing"
+    return column, ""
+
+
+def number(text: str) -> float:
+    """The number that `text` is, NaN if it is none; codes such as 007 and 1_000 are none."""
+    try:
+        return float(text) if "_" not in text and not re.match(r"[+-]?0\d", text) else np.nan
+    except ValueError:
+        return np.nan
+
+
+def _valued(column: Words, values: Any) -> np.ndarray:
+    return np.append(np.asarray(values, np.float64), np.nan)[column.codes]
+
+
+def are_dates(column: Column) -> bool:
+    """Do all texts look like dates or times of day?"""
+    return isinstance(column, Words) and bool(column.levels) and all(_DATE.fullmatch(level) for level in column.levels[:1000])
+
+
+def column_of(name: str, values: Any) -> Column:
+    """An array or a list of any kind as a column: what is None, NaN, NaT or a word for it is missing."""
+    values = np.asarray(values)
+    if values.ndim != 1:
+        raise FedtierError(f"column {name}", values.shape, "must hold one value per row", "split it into columns first")
+    kind = values.dtype.kind
+    if kind in "biu":
+        return values.astype(np.float64)
+    if kind == "f":
+        return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    if kind in "mM":
+        texts = np.datetime_as_string(values) if kind == "M" else values.astype(str)
+        return words(["" if text == "NaT" else text.split(".")[0] for text in texts.tolist()])
+    if kind == "S":
+        values = np.char.decode(values, "utf-8", "replace")
+    cells = values.tolist()
+    if any(isinstance(cell, list | tuple | dict | set | np.ndarray) for cell in cells):
+        raise FedtierError(f"column {name}", NOT_FLAT, "holds lists or records", "drop it, or spread it over columns first")
+    known = [cell for cell in cells if not _is_nothing(cell)]
+    if known and all(isinstance(cell, numbers.Number) and not isinstance(cell, complex) for cell in known):
+        return np.asarray([np.nan if _is_nothing(cell) else float(cell) for cell in cells])  # pyright: ignore[reportArgumentType]
+    return settled(words(["" if _is_nothing(cell) else _text(cell) for cell in cells]))[0]
+
+
+NOT_FLAT = "not one value per cell"
+
+
+def _is_nothing(cell: Any) -> bool:
+    """None, NaN, and what pandas and polars have in their place."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(cell, float) and math.isnan(cell)
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, datetime.datetime | datetime.date):
+        return cell.isoformat().split(".")[0]
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
