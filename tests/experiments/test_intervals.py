@@ -11,8 +11,8 @@ from fedtier.experiments.comparison import Cell, Comparison
 from fedtier.experiments.outcomes import Interval, Outcome
 
 SHARES = ["data.test_share=0.2", "data.server_share=0.5", "data.client_test_share=0.25"]
-# Of 40 rows: 8 for the test; of the other 32 half for the server; of the clients' 16 a quarter held back: 28 to train on.
-TEST, VALIDATION, HELD, TRAINING = 8, 4, 4, 28
+# Of 40 rows: 8 for the test; of the other 32 half for the server; of the clients' 16 a quarter held back: 16 + 12 to train on.
+TEST, HELD, TRAINING = 8, 4, 28
 
 
 def ratio(metric: str, *settings: str) -> float:
@@ -45,8 +45,9 @@ def test_the_rows_that_judge_a_metric_and_how_often_they_are_drawn_decide_its_in
         assert ratio(personal) == ratio(personal, "data.test_seed=3") == pytest.approx(HELD / TRAINING)
     assert ratio("global", "data.test_seed=3") == 0.0  # the same rows for every seed
     assert ratio("f") == 0.0  # on rows that were trained on
-    judged = ratio("global", "data.test_seed=3", "data.validation_share=0.25")
-    assert judged == pytest.approx(VALIDATION / (TRAINING - VALIDATION))  # rows of the server's, which each seed draws
+    # a quarter of the server's 16 and of the clients' 12 to choose settings by: 12 + 9 are left to train on
+    chosen = ("data.test_seed=3", "data.validation_share=0.25")
+    assert ratio("global", *chosen) == pytest.approx(4 / 21) and ratio("personal", *chosen) == pytest.approx(3 / 21)
 
 
 def test_scores_and_paired_differences_of_a_comparison_have_the_interval_of_its_data():

@@ -94,6 +94,14 @@ def test_marks_are_words_too_on_a_page():
     )
 
 
+def test_how_settings_were_found_stands_below_a_table():
+    outcome = made_up(CERTAIN)
+    cells = [cell._replace(tuned="best of 9 points <b>" if cell.method == "b" else "") for cell in outcome.comparison.cells]
+    tuned = outcome._replace(comparison=outcome.comparison._replace(cells=cells))
+    assert "<li>b: best of 9 points &lt;b&gt;</li>" in page_tables.results(tuned)
+    assert "How settings were found" not in page_tables.results(outcome)
+
+
 def test_a_table_is_strict_json_even_with_nothing_measured():
     content = tables.as_object(made_up({"a": [math.nan, math.nan], "b": []}))
     text = json.dumps(content, allow_nan=False)

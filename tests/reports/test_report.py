@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fedtier.errors import FedtierError
-from fedtier.experiments import comparison
+from fedtier.experiments import comparison, outcomes
 from fedtier.experiments import run as running
 from fedtier.experiments.label_counts import LabelCounts
+from fedtier.experiments.progress import Progress
 from fedtier.reports import charts as charts_of
 from fedtier.reports import load_runs, page, plots, style
 
@@ -133,6 +134,16 @@ def test_the_baseline_is_that_of_the_comparison_unless_another_is_asked_for(fedt
         (tmp_path / "two" / str(k) / "labels.json").write_text(json.dumps(labels))
     mixed = load_runs.load_runs([tmp_path / "two"])
     assert load_runs.outcome(mixed).comparison.baseline == mixed[0].method == "ZO-HFL"
+
+
+def test_how_a_cell_was_tuned_is_in_the_store_and_in_the_report(outcome, tmp_path):
+    cell = outcome.comparison.cells[0]._replace(folder=tmp_path / "cell", tuned="best of 9 points")
+    shutil.copytree(outcome.comparison.cells[0].folder, cell.folder)
+    outcomes.run_cells(
+        outcome.comparison._replace(cells=[cell]), Progress(), any_version=True
+    )  # found, labelled anew
+    (found,) = load_runs.outcome(load_runs.load_runs([tmp_path])).comparison.cells
+    assert found.tuned == "best of 9 points"
 
 
 def test_a_grid_of_many_clients_is_fainter_for_fewer_rows_and_has_the_server(tmp_path):

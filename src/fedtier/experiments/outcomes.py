@@ -103,10 +103,10 @@ def finished_rows(folder: Path, config: Config) -> list[dict[str, Any]] | None:
 
 
 def _write_labels(cell: Cell, files: RunFolder, baseline: str) -> None:
-    """What the comparison calls the cell and its baseline, for reports; a name that says no more than the configuration is
-    left empty."""
+    """What the comparison calls the cell and its baseline, and how the cell was tuned, for reports; a name that says no more
+    than the configuration is left empty."""
     method = cell.method if cell.method != cell.config.method.name else ""
-    labels = {"method": method, "setting": cell.setting, "baseline": baseline}
+    labels = {"method": method, "setting": cell.setting, "baseline": baseline, "tuned": cell.tuned}
     files.write(LABELS_FILE, json.dumps(labels).encode())
 
 
@@ -165,17 +165,19 @@ def interval(numbers: np.ndarray, ratio: float = 0.0) -> Interval:
 def resampling_ratio(config: Config, metric: str) -> float:
     """n_test/n_train where each seed draws the rows that judge this metric anew, 0 where all seeds are judged on the same.
 
-    Global metrics are judged on the test rows, which data.test_seed fixes for all seeds, or with data.validation_share on rows
-    of the server's, which it does not fix. Personal metrics are judged on the clients' own test rows: always drawn anew.
-    f is no test: it is measured on the rows that were trained on. The training rows are the server's and the clients'.
+    Global metrics are judged on the test rows, which data.test_seed fixes for all seeds, personal ones on the clients' own test
+    rows, which every seed draws anew. With data.validation_share both are judged on rows taken from the training rows instead,
+    drawn anew too. f is no test: it is measured on the rows that were trained on.
     """
-    data = config.data
-    server, clients = (1 - data.test_share) * data.server_share, (1 - data.test_share) * (1 - data.server_share)
-    validation, held = server * data.validation_share, clients * data.client_test_share
-    training = server - validation + clients - held
+    data, rest = config.data, 1 - config.data.test_share
+    server, clients = rest * data.server_share, rest * (1 - data.server_share) * (1 - data.client_test_share)  # to train on
+    held = rest * (1 - data.server_share) * data.client_test_share
+    tested = 0.0 if data.test_seed is not None else data.test_share
+    if data.validation_share:
+        tested, held = server * data.validation_share, clients * data.validation_share
+        server, clients = server - tested, clients - held
     judged = {"personal_accuracy": held, "global_on_clients": held, "f": 0.0}
-    fixed = 0.0 if data.test_seed is not None else data.test_share
-    return judged.get(METRICS[metric].path[0], validation or fixed) / training
+    return judged.get(METRICS[metric].path[0], tested) / (server + clients)
 
 
 def score(outcome: Outcome, method: str, setting: str, metric: str) -> Interval:

@@ -68,6 +68,7 @@ class Curve(NamedTuple):
     same_clients: bool = False  # a client is the same party in every seed, an owner of rows, not a part that each seed draws
     diverged: str = ""  # why there is no end
     is_baseline: bool = False  # of the comparison that ran it
+    tuned: str = ""  # how that found its settings
 
     def final(self) -> list[dict[str, Any]]:
         """The row of the last round of each seed that has got there."""
@@ -152,7 +153,7 @@ def outcome(curves: Sequence[Curve], baseline: str | None = None) -> Outcome:
     baseline = baseline or (named.pop() if len(named) == 1 else methods[0])
     ended = [curve for curve in curves if curve.final()]
     finals = {(curve.method, curve.setting): curve.final() for curve in ended}
-    cells = [Cell(curve.method, curve.setting, curve.config, curve.folder) for curve in ended]
+    cells = [Cell(curve.method, curve.setting, curve.config, curve.folder, curve.tuned) for curve in ended]
     rows = [row for final in finals.values() for row in final]
     metrics = tuple(metric for metric in SHOWN if any(at(row, METRICS[metric].path) is not None for row in rows))
     return Outcome(Comparison(cells, baseline, metrics), finals)
@@ -208,7 +209,7 @@ def _labelled(runs: list[Curve]) -> list[Curve]:
     """The names that a comparison wrote beside its cells, in place of ours, where they tell all runs apart."""
     labels = [_json(run.folder / LABELS_FILE) or {} for run in runs]
     runs = [
-        run._replace(is_baseline=label.get("baseline") == (label.get("method") or run.name))
+        run._replace(is_baseline=label.get("baseline") == (label.get("method") or run.name), tuned=label.get("tuned", ""))
         for run, label in zip(runs, labels, strict=True)
     ]
     named = [

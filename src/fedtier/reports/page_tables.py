@@ -28,7 +28,9 @@ def results(outcome: Outcome) -> str:
         heads = [tables.difference_heading(m).removeprefix("Δ ") for m in outcome.comparison.metrics]
         parts.append(_table(outcome, apart, f"Difference to {outcome.comparison.baseline}", heads, _differences))
     words = "; ".join(filter(None, (tables.marks_note(outcome), tables.note(outcome))))
-    return "".join(parts) + f'<p class="note">{escape(words[0].upper() + words[1:])}.</p>'
+    tuned = "".join(f"<li>{escape(line)}</li>" for line in tables.tuning(outcome))
+    how = f'<p class="note">How settings were found:</p><ul class="note">{tuned}</ul>' if tuned else ""
+    return "".join(parts) + f'<p class="note">{escape(words[0].upper() + words[1:])}.</p>{how}'
 
 
 def scroll(inside: str, words: str) -> str:
