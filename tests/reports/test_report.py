@@ -139,9 +139,7 @@ def test_the_baseline_is_that_of_the_comparison_unless_another_is_asked_for(fedt
 def test_how_a_cell_was_tuned_is_in_the_store_and_in_the_report(outcome, tmp_path):
     cell = outcome.comparison.cells[0]._replace(folder=tmp_path / "cell", tuned="best of 9 points")
     shutil.copytree(outcome.comparison.cells[0].folder, cell.folder)
-    outcomes.run_cells(
-        outcome.comparison._replace(cells=[cell]), Progress(), any_version=True
-    )  # found, labelled anew
+    outcomes.run_cells(outcome.comparison._replace(cells=[cell]), Progress(), any_version=True)  # found, labelled anew
     (found,) = load_runs.outcome(load_runs.load_runs([tmp_path])).comparison.cells
     assert found.tuned == "best of 9 points"
 
