@@ -22,6 +22,8 @@ from .config import TABLES, Config
 
 
 class Metric(NamedTuple):
+    """A column of a comparison: its heading, where it stands in a row of metrics, and whether it is shown in per cent."""
+
     heading: str
     path: tuple[str, ...]
     percent: bool = True
@@ -40,6 +42,8 @@ DEFAULT_METRICS = ("global", "personal", "worst")
 
 
 class Cell(NamedTuple):
+    """One run of a comparison: the labels of its method and its setting, its configuration, its folder in the store."""
+
     method: str
     setting: str
     config: Config

@@ -22,6 +22,8 @@ from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder, code_digest
 
 
 class Outcome(NamedTuple):
+    """A comparison with the final rows of its cells."""
+
     comparison: Comparison
     finals: dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
 
@@ -127,6 +129,7 @@ class Interval(NamedTuple):
 
 
 def interval(numbers: np.ndarray) -> Interval:
+    """The mean and the half-width of its 95 % interval by Student's t; NaN where one number is too few to tell."""
     n = len(numbers)
     if n < 2:
         return Interval(float(numbers[0]) if n else float("nan"), float("nan"))

@@ -34,6 +34,8 @@ METHODS = ("zo_hfl", "fedavg", "fedprox")  # whose client part is a solve and no
 
 @runtime_checkable
 class Solver(Protocol):
+    """A client's own solver: named NumPy arrays in, named NumPy arrays out."""
+
     def solve(self, x: dict[str, np.ndarray], steps: int, seed: int) -> dict[str, np.ndarray]: ...
 
 
