@@ -6,13 +6,14 @@ import types
 import typing
 from typing import Any
 
-from .markdown import code, table
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from fedtier.deploy.settings import WireTable
 from fedtier.deploy.site import SiteTable
 from fedtier.experiments.config import TABLES, Table
+
+from .markdown import code, table
 
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 HEADS = ("key", "kind", "default", "unit", "example", "meaning")
@@ -60,5 +61,7 @@ def _kinds(annotation: Any) -> str:
 
 def _limits(field: FieldInfo) -> str:
     signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-    found = [f"{word} {getattr(rule, sign):g}" for rule in field.metadata for sign, word in signs.items() if hasattr(rule, sign)]
+    found = [
+        f"{word} {getattr(rule, sign):g}" for rule in field.metadata for sign, word in signs.items() if hasattr(rule, sign)
+    ]
     return f", {', '.join(found)}" if found else ""

@@ -1,6 +1,9 @@
-"""Docstrings for autodoc. They are written for people who read source: prose, code spans in single backticks, equations and
-aligned lists as they should look. Autodoc wants reStructuredText: prose is escaped, everything laid out becomes a literal block.
-A NamedTuple's comments beside its fields become a list."""
+"""Docstrings for autodoc, which wants reStructuredText.
+
+Ours are written for people who read source: prose, code spans in single backticks, equations and aligned lists laid out as they
+should look. Prose is escaped here, what is laid out becomes a literal block, and the comments beside a NamedTuple's fields
+become a list.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SYMBOLS = {
 } | {name: rf"\{name} " for name in GREEK}  # fmt: skip
 MARKS = {"<-": r"\leftarrow ", "->": r"\to ", "<=": r"\le ", ">=": r"\ge ", "±": r"\pm ", "...": r"\dots ", "%": r"\%"}
 PART = re.compile(
-    r"(?P<word>[^\W\d_]\w*(?:_\{[^}]*\})?)(?P<over>[+±-](?=[\s,;:)]|$))?"  # a name, with a raised sign: y+, c_i+
+    r"(?P<word>[^\W\d_](?:[^\W_]|_(?!\{))*(?:_\{[^}]*\})?)(?P<over>[+±-](?=[\s,;:)]|$))?"  # y_i, x_{r+1}, y+
     r"|(?P<mark><-|->|<=|>=|±|\.\.\.|%)"
     r"|(?P<other>[^\s])|(?P<space>\s+)"
 )

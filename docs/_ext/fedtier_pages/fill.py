@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from sphinx.application import Sphinx
+
 from . import docstrings
 from .api_reference import api_section
 from .command_reference import command_reference
 from .config_reference import config_reference, wire_reference
 from .method_pages import method_pages, method_table
-from sphinx.application import Sphinx
 
 MAKERS: dict[str, Callable[..., str]] = {
     "method-table": method_table,

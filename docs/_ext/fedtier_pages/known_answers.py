@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 from typing import NamedTuple
 
-TESTS = Path(__file__).parents[2] / "tests"
+TESTS = Path(__file__).parents[3] / "tests"
 
 
 class Answer(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the options of the methods mean: (meaning, unit, example). The options themselves stand in the methods' own signatures."""
+"""What the keys of the methods mean: (meaning, unit, example). The keys themselves are declared in `fedtier.methods`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,22 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     ),
     "mix": ("The chance of a random direction instead of the guide, which removes the guide's bias.", "share", 0.1),
     "control": ("Subtracts the known part of the gradient, grad_x f2, so that only the rest is left to chance.", "", True),
-    "coupled": ("The two solves of a direction draw the same minibatches, which makes their difference far less noisy.", "", False),
+    "coupled": (
+        "The two solves of a direction draw the same minibatches, so that their difference has less noise.",
+        "",
+        False,
+    ),
     "uplink": (
         "What leaves a client: `values` (two numbers a direction), `models` (its solutions), `estimate` (the gradient), or "
         "`auto`, the least that the estimator needs.",
         "",
         "values",
     ),
-    "start": ("Where a solve starts: `probe` (at x plus or minus eta v) or `warm` (at the client's last solution).", "", "warm"),
+    "start": (
+        "Where a solve starts: `probe` (at the probe point) or `warm` (at the client's last solution).",
+        "",
+        "warm",
+    ),
     "cohort": (
         "What is averaged: `arrived` (the estimates of this round) or `latest` (the latest estimate of every client).",
         "",
@@ -49,7 +57,9 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "server_steps": ("Steps of the server in a round; the clients' estimate is the same in all of them.", "steps", 20),
     "server_step": ("The server's optimiser: `sgd`, `momentum` or `adam`.", "", "adam"),
     "averaging": (
-        "s: the global model is the average of the server's models with weights that grow like r^s; 0: the last one.", "", 3
+        "s: the global model is the average of the server's models with weights that grow like r^s; 0: the last one.",
+        "",
+        3,
     ),
     "trust": ("Shortens the clients' estimate to so many times the length of f1's gradient; 0: never.", "", 1.0),
     "fine_tune": (

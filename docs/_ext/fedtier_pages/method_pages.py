@@ -6,12 +6,12 @@ import inspect
 import re
 from typing import Any, NamedTuple
 
+from fedtier.methods import registry
+
 from . import equations
 from .known_answers import known_answers
 from .markdown import code, table
 from .method_keys import METHOD_KEYS
-
-from fedtier.methods import registry
 
 BIBTEX = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?:,\s*\n|\n\})", re.S)
 
@@ -46,7 +46,9 @@ def methods() -> list[Method]:
         title = getattr(entry, "title", "") or re.split(r"[:.]", docstring.splitlines()[0])[0]
         link = re.search(r"https?://\S+", docstring)
         found.append(
-            Method(name, title, getattr(entry, "family", ""), entry.summary, docstring, entry.reference, link[0] if link else "")
+            Method(
+                name, title, getattr(entry, "family", ""), entry.summary, docstring, entry.reference, link[0] if link else ""
+            )
         )
     return found
 
@@ -54,11 +56,21 @@ def methods() -> list[Method]:
 def method_table() -> str:
     """One row a method: what it is, its equation, its known-answer test, its reference."""
     answers = known_answers()
-    rows = ["```{list-table}", ":header-rows: 1", ":class: methods", "", "* - Method", "  - One round", "  - Known answer", "  - Paper"]
+    rows = [
+        "```{list-table}",
+        ":header-rows: 1",
+        ":widths: 22 44 22 12",
+        ":class: methods",
+        "",
+        "* - Method",
+        "  - One round",
+        "  - Known answer",
+        "  - Paper",
+    ]
     for method in methods():
         tests = answers.get(method.name, [])
         sentences = "; ".join(f"[{test.sentence}](#answer-{test.name})" for test in tests[:1]) or "none"
-        lines = [f"${formula}$" for line in equations.lines(method.docstring) for formula in equations.latex(line)[:1]]
+        lines = [f"${formula}$" for line in equations.lines(method.docstring) for formula in _formulas(line)]
         rows += [
             f"* - [{method.title}](#method-{method.name})", "", f"    {method.summary}",
             "  - " + "\n\n    ".join(lines), f"  - {sentences}", f"  - {method.reference}",
@@ -74,7 +86,7 @@ def method_pages() -> str:
 
 def _section(method: Method, tests: list[Any]) -> str:
     before, formulas, after = _split(method.docstring)
-    parts = [f"(method-{method.name})=\n## {method.title}", f"`method.name = \"{method.name}\"`: {method.summary}."]
+    parts = [f"(method-{method.name})=\n## {method.title}", f'`method.name = "{method.name}"`: {method.summary}.']
     parts += [before] if before else []
     parts += ["\n".join(["$$", r"\begin{aligned}", *formulas, r"\end{aligned}", "$$"])] if formulas else []
     parts += [after, "### Keys of " + method.title, key_table(method.name)]
@@ -100,6 +112,12 @@ def _split(docstring: str) -> tuple[str, list[str], str]:
         last += 1
     rows = [_row(line) for line in lines[first:last] if line.strip()]
     return prose("\n".join(lines[:first])), rows, prose("\n".join(lines[last:]))
+
+
+def _formulas(line: str) -> list[str]:
+    """The formulas of a line, without its remarks."""
+    first, *rest = equations.latex(line)
+    return [first, *(formula for formula in rest if r"\leftarrow" in formula)]
 
 
 def _row(line: str) -> str:
