@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint slow data browser extras flare crash flower bench package clean
+.PHONY: demo test lint slow data browser extras flare crash flower bench docs package clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -18,8 +18,8 @@ test: .venv/.installed lint  ## everything that needs no data and no network
 	$(BIN)/python -m pytest
 
 lint: .venv/.installed
-	$(BIN)/ruff check src tests examples bench
-	$(BIN)/ruff format --check src tests examples bench
+	$(BIN)/ruff check src tests examples bench docs/conf.py docs/_ext
+	$(BIN)/ruff format --check src tests examples bench docs/conf.py docs/_ext
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
@@ -52,6 +52,10 @@ flower: .venv/.installed  ## three sites and a server over Flower on loopback
 bench: .venv/.installed  ## fedtier beside its peers, about 25 minutes; RESUME=1 goes on with the last sitting
 	$(BIN)/python bench/run.py $(if $(RESUME),--resume)
 	$(BIN)/python bench/table.py
+
+docs: .venv/.installed  ## the documentation into build/docs: notebooks are run, warnings are errors
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
 
 package: .venv/.installed  ## the wheel and the source distribution, each installed into an empty environment that runs the demo
 	rm -rf build/package && mkdir -p build/package

@@ -1,11 +1,15 @@
 """The examples do what they say."""
 
 import importlib.util
+import json
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fedtier.cli import COMMANDS
 from fedtier.methods import exact, orthogonal
 
 FOLDER = Path(__file__).parent.parent / "examples"
@@ -33,3 +37,102 @@ def test_where_a_constraint_is_active_values_find_the_minimum_and_the_exact_form
 @pytest.mark.parametrize("name", ["black_box", "active_constraint"])
 def test_the_docstring_names_the_command_that_runs_it(name):
     assert f"python examples/{name}.py" in (example(name).__doc__ or "")
+
+
+def test_the_first_ten_lines_of_the_documentation_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (FOLDER / "ten_lines.py").read_text(encoding="utf-8")
+    code = [line for line in text.splitlines() if line and not line.startswith('"""')]
+    assert len(code) <= 10
+    exec(compile(text.replace("run.rounds=60", "run.rounds=4"), "ten_lines.py", "exec"), {})
+    said = capsys.readouterr().out
+    assert "the global model" in said and "%" in said
+
+
+TINY = ("run.rounds=2", "run.eval_every=2", "run.seeds=1")
+
+
+def asked(capsys, command, *arguments, **options):
+    """What `fedtier COMMAND ... --json` says, called as the command line calls it."""
+    COMMANDS[command](*arguments, json=True, **options)
+    return json.loads(capsys.readouterr().out)
+
+
+def run_example(folder, capsys):
+    said = asked(capsys, "run", FOLDER / "run.toml", TINY, out=folder / "run")
+    assert said["seeds"] == [0] and said["final"][0]["round"] == 2
+    assert len(asked(capsys, "partition", FOLDER / "run.toml")["names"]) == 10
+    COMMANDS["cite"](FOLDER / "run.toml")
+    assert "qiu2025zohfl" in capsys.readouterr().out
+
+
+def compare_example(folder, capsys):
+    said = asked(capsys, "compare", FOLDER / "compare.toml", TINY, store=folder / "cells")
+    assert len(list((folder / "cells").iterdir())) == 8 and "FedAvg" in json.dumps(said)
+
+
+def search_example(folder, capsys):
+    said = asked(capsys, "search", FOLDER / "search.toml", TINY)
+    assert len(said["points"]) == 12
+
+
+def theory_example(folder, capsys):
+    said = asked(capsys, "theory", FOLDER / "theory.toml", ("run.rounds=10",))
+    assert all(assumption["holds"] for assumption in said["assumptions"])
+
+
+def own_example(folder, capsys):
+    example("patients").write(folder / "patients.csv")
+    said = asked(capsys, "run", FOLDER / "own.toml", TINY, out=folder / "own")
+    assert said["final"][0]["round"] == 2
+    assert asked(capsys, "partition", FOLDER / "own.toml")["names"] == ["basel", "geneva", "lugano", "zurich"]
+
+
+def wire_example(folder, capsys):
+    from fedtier.deploy.settings import load_run_file
+
+    run = load_run_file(FOLDER / "wire" / "run.toml")
+    assert run.wire.sites == ["north", "south", "west"] and run.config.data.clients == 3
+
+
+def sites_example(folder, capsys):
+    from fedtier.deploy.flare.authority import check_sites
+    from fedtier.deploy.settings import load_run_file
+    from fedtier.experiments.config import read_toml
+
+    sites = check_sites(read_toml(FOLDER / "wire" / "sites.toml"))
+    assert list(sites.sites) == load_run_file(FOLDER / "wire" / "run.toml").wire.sites
+
+
+def site_example(folder, capsys):
+    from fedtier.deploy.site import open_site
+
+    shutil.copy(FOLDER / "wire" / "north.toml", folder)
+    (folder / "north.csv").write_text("age,outcome\n1.0,ill\n", encoding="utf-8")
+    site = open_site(folder / "north.toml", folder / "state")
+    assert site.name == "north" and site.limits.max_steps == 200
+
+
+FILES = {
+    "run.toml": run_example, "compare.toml": compare_example, "search.toml": search_example, "theory.toml": theory_example,
+    "own.toml": own_example, "wire/run.toml": wire_example, "wire/sites.toml": sites_example, "wire/north.toml": site_example,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_example_file_is_what_its_command_reads(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    FILES[file](tmp_path, capsys)
+
+
+def test_every_example_file_has_its_test_and_names_a_command_that_reads_it():
+    found = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.toml")}
+    assert found == set(FILES)
+    named = {}
+    for name in found:
+        text = (FOLDER / name).read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines() if line.startswith("#") and "fedtier " in line]
+        named[name] = {re.search(r"fedtier (\S+)", line)[1] for line in lines}  # pyright: ignore[reportOptionalSubscript]
+        assert named[name] <= set(COMMANDS) and f"examples/{name}" in text
+    reads_toml = {"run", "compare", "search", "theory", "partition", "cite", "provision", "serve", "flower", "join"}
+    assert set.union(*named.values()) >= reads_toml

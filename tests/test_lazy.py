@@ -25,6 +25,12 @@ def test_a_sub_module_does_not_hide_the_function_of_its_name() -> None:
     assert said == "fedtier.engines.compiled fedtier.protocol.loopback\n"
 
 
+@pytest.mark.parametrize("package", ["fedtier.protocol", "fedtier.engines"])
+def test_every_name_that_a_package_promises_is_there(package: str) -> None:
+    program = f"import {package} as p; print([name for name in p.__all__ if not hasattr(p, name)])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     import fedtier.engines
 

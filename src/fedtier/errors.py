@@ -57,27 +57,32 @@ def require(condition: bool, name: str, value: Any, rule: str, hint: str = "") -
 
 
 def positive(name: str, value: Any, hint: str = "") -> None:
+    """Refuses what is not a finite number above 0."""
     fits = _is_traced(value) or (_is_number(value) and 0 < value < float("inf"))
     require(fits, name, value, "must be a finite number above 0", hint)
 
 
 def not_negative(name: str, value: Any, hint: str = "") -> None:
+    """Refuses what is not a finite number of at least 0."""
     fits = _is_traced(value) or (_is_number(value) and 0 <= value < float("inf"))
     require(fits, name, value, "must be a finite number of at least 0", hint)
 
 
 def share(name: str, value: float, hint: str = "", *, zero: bool = True, one: bool = False) -> None:
+    """Refuses what is not between 0 and 1; `zero` and `one` say whether the ends are allowed."""
     low, high = ("[" if zero else "("), ("]" if one else ")")
     inside = _is_number(value) and (value >= 0 if zero else value > 0) and (value <= 1 if one else value < 1)
     require(inside, name, value, f"must be a share in {low}0, 1{high}", hint)
 
 
 def whole(name: str, value: Any, least: int = 1, hint: str = "") -> None:
+    """Refuses what is not a whole number of at least `least`."""
     ok = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
     require(ok, name, value, f"must be a whole number of at least {least}", hint)
 
 
 def choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """Refuses what is not one of the known words, and names the nearest."""
     known = tuple(known)
     require(value in known, name, value, f"must be one of {', '.join(known)}", nearest(str(value), known))
 

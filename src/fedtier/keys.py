@@ -31,6 +31,7 @@ BEFORE_ROUND_0 = 2**31 - 1  # the "round" of everything that happens before the 
 
 
 def root(seed: int) -> Key[Array, ""]:
+    """The key of a run, from its seed; all other keys are addresses under it (`at`)."""
     return jax.random.key(seed, impl="threefry2x32")
 
 

@@ -10,13 +10,15 @@ from typing import Any
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> None:
-    """Makes `package` find each name in its home, a sub-module; a sub-module of the same name does not hide it."""
+    """Makes `package` find each name in its home, a sub-module; a sub-module of the same name does not hide it. A name whose
+    home is "" is the sub-module itself."""
 
     class Package(ModuleType):
         def __getattr__(self, name: str) -> Any:
             if name not in homes:
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
-            value = getattr(import_module(f"{package}.{homes[name]}"), name)
+            home = import_module(f"{package}.{homes[name] or name}")
+            value = getattr(home, name) if homes[name] else home
             self.__dict__[name] = value
             return value
 

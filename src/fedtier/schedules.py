@@ -24,22 +24,26 @@ StepSize = float | int | str | Schedule
 
 
 def constant(c: Any) -> Schedule:
+    """The step size c in every step."""
     positive("c", c)
     return lambda count: c + 0.0 * count
 
 
 def inverse_sqrt(c: Any) -> Schedule:
+    """c/sqrt(r + 1): falls like the root of the counter."""
     positive("c", c)
     return lambda count: c / jnp.sqrt(count + 1.0)
 
 
 def inverse(c: Any, offset: float = 1.0) -> Schedule:
+    """c/(t + offset): falls like the counter."""
     positive("c", c)
     positive("offset", offset)
     return lambda count: c / (count + offset)
 
 
 def power(c: Any, a: float) -> Schedule:
+    """c/(r + 1)^a: falls like a power of the counter."""
     positive("c", c)
     positive("a", a)
     return lambda count: c / (count + 1.0) ** a

@@ -21,18 +21,22 @@ def axpy(alpha: Any, x: PyTree, y: PyTree) -> PyTree:
 
 
 def add(x: PyTree, y: PyTree) -> PyTree:
+    """x + y."""
     return map(jnp.add, x, y)
 
 
 def sub(x: PyTree, y: PyTree) -> PyTree:
+    """x - y."""
     return map(jnp.subtract, x, y)
 
 
 def scale(alpha: Any, x: PyTree) -> PyTree:
+    """alpha x."""
     return map(lambda a: jnp.asarray(alpha, a.dtype) * a, x)
 
 
 def zeros_like(x: PyTree) -> PyTree:
+    """0, shaped like x."""
     return map(jnp.zeros_like, x)
 
 
@@ -42,6 +46,7 @@ def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
 
 
 def norm(x: PyTree) -> Float[Array, ""]:
+    """|x|, of the whole tree as one vector."""
     return jnp.sqrt(dot(x, x))
 
 
@@ -51,6 +56,7 @@ def size(x: PyTree) -> int:
 
 
 def where(condition: Bool[Array, ""], x: PyTree, y: PyTree) -> PyTree:
+    """x where the condition holds, else y; one condition for the whole tree."""
     return map(lambda a, b: jnp.where(condition, a, b), x, y)
 
 
@@ -60,6 +66,7 @@ def take(x: PyTree, index: Any) -> PyTree:
 
 
 def stack(xs: list[PyTree]) -> PyTree:
+    """The trees as one, with a new leading axis."""
     return map(lambda *leaves: jnp.stack(leaves), *xs)
 
 

@@ -12,26 +12,31 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pydantic
-from pydantic import Field
 
 from .. import datasets as data_sets
 from ..errors import NOTHING, FedtierError, nearest, require
 from ..experiments import config as configuration
-from ..experiments.config import Config, Table
+from ..experiments.config import Config, Table, described
 from ..protocol import Rules
 
 
 class WireTable(Table):
-    sites: list[str] = Field(min_length=1)
-    server: str
-    test: str
-    label: str = "label"
-    labels: list[str] = Field(default=[])  # all classes in order, where the server's own rows lack some
-    preparation: str | None = None  # a preparation.json to use, instead of one fitted to the server's own rows
-    start: int | None = None  # sites that must answer before the first round; none = all
-    quorum: float = 0.5
-    deadline: float = 60.0
-    magnitude: float = 1e4
+    """[wire]: between whom a run takes place, and when a round counts."""
+
+    sites: list[str] = described(
+        ..., "The sites' names; client i is the i-th.", example=["north", "south", "west"], min_length=1
+    )
+    server: str = described(..., "The server's own rows: .npz, .csv, .parquet or a folder of images.", example="server.csv")
+    test: str = described(..., "Rows that judge the global model; they stay at the server too.", example="test.csv")
+    label: str = described("label", "The column that is predicted, in both files.", example="outcome")
+    labels: list[str] = described([], "All classes in order, where the server's own rows lack some.", example=["no", "yes"])
+    preparation: str | None = described(
+        None, "A preparation.json to use, instead of one fitted to the server's own rows.", example="preparation.json"
+    )
+    start: int | None = described(None, "Sites that must answer before round 0; none: all.", unit="sites", example=2)
+    quorum: float = described(0.5, "The part of a round's replies without which it is asked again.", unit="share", example=1.0)
+    deadline: float = described(60.0, "How long a round waits for its replies.", unit="seconds", example=300.0)
+    magnitude: float = described(1e4, "A reply longer than so many times the median of late is refused.", example=100.0)
 
     @property
     def rules(self) -> Rules:

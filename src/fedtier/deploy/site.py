@@ -19,14 +19,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
-from pydantic import Field
 
 from ..compilation import jitted
 from ..datasets import Dataset, Preparation
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
 from ..experiments.assemble import Algorithm, algorithm
-from ..experiments.config import Config, Share, Table
+from ..experiments.config import Config, Share, Table, described
 from ..experiments.metrics import client_scores
 from ..federation import View, count_of
 from ..methods import registry
@@ -51,23 +50,44 @@ from .settings import checked
 
 
 class SiteTable(Table):
-    name: str
-    data: str  # its rows: a table, an .npz or a folder of images; named from the site's file
-    label: str = "label"
-    image_size: int | None = Field(default=None, ge=1)
-    test_share: Share = Field(default=0.2, ge=0, lt=1)  # the last rows of the file are held back to measure the models on
-    test_rows: int | None = Field(default=None, ge=0)  # so many, instead of a share
-    radius: float | None = Field(default=None, ge=0)  # the personal model stays within this distance of x
-    proximity: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # mu, instead of the run's
-    max_steps: int | None = Field(default=None, ge=0)
-    seconds: float | None = Field(default=None, gt=0)
-    participation: Share = Field(default=1.0, ge=0, le=1)
-    share_scores: bool = True
-    methods: list[str] | None = None  # that it takes part in; none = all
-    uplinks: list[Literal["values", "models"]] = Field(default=["values", "models"])  # what may leave; see `_check_uplink`
-    max_model_numbers: int = Field(default=100_000_000, ge=1)  # of a model, a message, a state or a minibatch
-    hung_after: float = Field(default=3600.0, gt=0, allow_inf_nan=False)  # seconds for one letter, then the solver is ended
-    solver: str | None = None  # "module:factory" of a solver in any framework
+    """A site's own file: its rows, and what it is willing to do."""
+
+    name: str = described(..., "This site's name, as in wire.sites.", example="north")
+    data: str = described(
+        ..., "Its rows: .npz, .csv, .parquet or a folder of images; named from this file.", example="rows.csv"
+    )
+    label: str = described("label", "The column that is predicted.", example="outcome")
+    image_size: int | None = described(None, "Side that a folder of images is resized to.", unit="pixels", example=32, ge=1)
+    test_share: Share = described(
+        0.2, "The last rows of the file, held back to measure the models on.", unit="share", example=0.1, ge=0, lt=1
+    )
+    test_rows: int | None = described(None, "So many rows are held back, instead of a share.", unit="rows", example=40, ge=0)
+    radius: float | None = described(
+        None, "The personal model stays within this distance of x.", unit="distance", example=0.5, ge=0
+    )
+    proximity: float | None = described(None, "mu of this site, instead of the run's.", example=1.0, ge=0, allow_inf_nan=False)
+    max_steps: int | None = described(
+        None, "Local steps a round at most, whatever the server asks.", unit="steps", example=200, ge=0
+    )
+    seconds: float | None = described(None, "Time of a round: as many steps as fit.", unit="seconds", example=5.0, gt=0)
+    participation: Share = described(1.0, "The part of the rounds it takes part in.", unit="share", example=0.5, ge=0, le=1)
+    share_scores: bool = described(True, "Tells the server the accuracies on its held-back rows.", example=False)
+    methods: list[str] | None = described(None, "The methods it takes part in; none: all.", example=["zo_hfl"])
+    uplinks: list[Literal["values", "models"]] = described(
+        ["values", "models"], "What may leave: a few values, or as many numbers as the model has.", example=["values"]
+    )
+    max_model_numbers: int = described(
+        100_000_000, "The largest model, message, state or minibatch it takes.", unit="numbers", example=1_000_000, ge=1
+    )
+    hung_after: float = described(
+        3600.0,
+        "Time for one letter, after which the solver is ended.",
+        unit="seconds",
+        example=600.0,
+        gt=0,
+        allow_inf_nan=False,
+    )
+    solver: str | None = described(None, "module:factory of a solver of its own, in any framework.", example="my_client:make")
 
     @property
     def limits(self) -> Limits:

@@ -28,6 +28,8 @@ from .metrics import FEWEST
 
 
 class Metric(NamedTuple):
+    """A column of a comparison: its heading, where it stands in a row of metrics, and whether it is shown in per cent."""
+
     heading: str
     path: tuple[str, ...]
     percent: bool = True
@@ -57,6 +59,8 @@ REGRESSION_METRICS = ("rmse", "r2", "personal_rmse", "worst_rmse")  # in their p
 
 
 class Cell(NamedTuple):
+    """One run of a comparison: the labels of its method and its setting, its configuration, its folder in the store."""
+
     method: str
     setting: str
     config: Config

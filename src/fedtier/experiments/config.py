@@ -25,40 +25,91 @@ from ..methods import Method, registry
 Share = float
 
 
+def described(default: Any, meaning: str, *, unit: str = "", example: Any = None, **rules: Any) -> Any:
+    """A key of a table. The reference of all keys is made from its meaning, unit and example; `rules` are pydantic's."""
+    return Field(default=default, description=meaning, examples=[example], json_schema_extra={"unit": unit}, **rules)
+
+
 class Table(BaseModel):
+    """A table of a configuration: keys it does not have are refused, values are taken as they are written."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Data(Table):
-    name: str = "digits"  # "file" where a file is named
-    folder: str | None = None  # where the publishers' files are; else FEDTIER_DATA, else the download cache
-    file: str | None = None  # your own table, .npz or folder of images
-    label: str = "label"  # its label column
-    owner: str | None = None  # its owner column: clients are then natural; "folder" for FOLDER/OWNER/CLASS/IMAGE.png
-    weight: str | None = None  # a column that says how much each row counts
-    drop: list[str] = []  # columns that are no features
-    keep: list[str] = []  # or the only ones that are
-    categories: list[str] = []  # columns of numbers that are mere codes
-    missing: Literal["median", "mean", "zero", "drop", "refuse"] = "median"  # missing values; the first three with a 0/1 column
-    max_categories: int = Field(default=100, ge=2)  # 0/1 columns of a category at most, one for all rarer ones included
-    task: Literal["auto", "classification", "binary", "regression"] = "auto"  # auto: by the label
-    header: bool = True  # does a text file name its columns?
-    image_size: int | None = Field(default=None, ge=1)  # a folder of images: side to resize to
-    partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = "dirichlet"  # natural where rows have owners
-    clients: int = Field(default=10, ge=1)
-    alpha: float = Field(default=0.1, gt=0)
-    classes_per_client: int = Field(default=2, ge=1)
-    min_rows: int | None = Field(default=None, ge=1)  # natural: rows of an owner at least; none = 2, or 1 without client tests
-    small_clients: Literal["refuse", "drop", "merge"] = "refuse"  # natural: what becomes of owners who have fewer
-    rows: int | None = Field(default=None, ge=1)  # synthetic and quadratic: rows per client
-    features: int | None = Field(default=None, ge=1)  # synthetic and quadratic
-    classes: int | None = Field(default=None, ge=2)  # synthetic
-    spread: float | None = Field(default=None, ge=0)  # synthetic and quadratic: how far clients lie apart
-    server_share: Share = Field(default=0.3, ge=0, lt=1)  # 0: no rows at the server
-    test_share: Share = Field(default=0.1, gt=0, lt=1)
-    test_seed: int | None = Field(default=None, ge=0)  # the same test rows for every run.seed; none = each seed draws its own
-    validation_share: Share = Field(default=0.0, ge=0, lt=1)  # > 0: judge on this share of the training rows, not on test rows
-    client_test_share: Share = Field(default=0.2, ge=0, lt=1)
+    """[data]: what rows there are, and who has them."""
+
+    name: str = described("digits", "The data set, by its name; your own where a file is named.", example="mnist")
+    folder: str | None = described(
+        None,
+        "The folder of the publishers' files. Without it FEDTIER_DATA names one, else they are downloaded.",
+        example="data",
+    )
+    file: str | None = described(
+        None, "Your own table (CSV, Parquet, Arrow, .npz; .gz, .zip, .xz too) or folder of images.", example="patients.csv"
+    )
+    label: str = described("label", "The column of your table that is predicted.", example="outcome")
+    owner: str | None = described(
+        None, "The column that says whose row it is: clients are then natural; `folder` for FOLDER/OWNER/CLASS/IMAGE.png.",
+        example="hospital",
+    )  # fmt: skip
+    weight: str | None = described(None, "A column that says how much each row counts.", example="weight")
+    drop: list[str] = described([], "Columns that are no features.", example=["id"])
+    keep: list[str] = described([], "The only columns that are features.", example=["age", "sex"])
+    categories: list[str] = described([], "Columns of numbers that are mere codes.", example=["ward"])
+    missing: Literal["median", "mean", "zero", "drop", "refuse"] = described(
+        "median", "What stands for a missing value; the first three also get a 0/1 column that says so.", example="drop"
+    )
+    max_categories: int = described(
+        100, "0/1 columns of a category at most, one for all rarer ones included.", unit="columns", example=20, ge=2
+    )
+    task: Literal["auto", "classification", "binary", "regression"] = described(
+        "auto", "What is predicted: a class, one of two, or a number; auto: by the label.", example="regression"
+    )
+    header: bool = described(True, "Does a text file name its columns?", example=False)
+    partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = described(
+        "dirichlet",
+        "How rows are dealt to clients: unequal shares of each class, at random, few classes each, unequal numbers, by owner.",
+        example="natural",
+    )
+    clients: int = described(
+        10, "How many clients there are; with natural owners the data decide.", unit="clients", example=20, ge=1
+    )
+    alpha: float = described(
+        0.1, "Dirichlet's parameter: the smaller, the more clients differ; 1000 makes them alike.", example=1.0, gt=0
+    )
+    min_rows: int | None = described(
+        None, "Rows that a natural owner must have; none: 2, or 1 without client tests.", unit="rows", example=20, ge=1
+    )
+    small_clients: Literal["refuse", "drop", "merge"] = described(
+        "refuse", "What becomes of natural owners who have fewer.", example="drop"
+    )
+    rows: int | None = described(None, "Rows of each client, for synthetic and quadratic.", unit="rows", example=100, ge=1)
+    features: int | None = described(None, "Columns of a row, for synthetic and quadratic.", unit="columns", example=20, ge=1)
+    classes: int | None = described(None, "Classes, for synthetic.", unit="classes", example=5, ge=2)
+    spread: float | None = described(
+        None, "How far clients lie apart, for synthetic and quadratic; 0: alike.", example=1.0, ge=0
+    )
+    image_size: int | None = described(None, "Side that a folder of images is resized to.", unit="pixels", example=32, ge=1)
+    classes_per_client: int = described(
+        2, 'Classes of each client, with partition = "classes".', unit="classes", example=3, ge=1
+    )
+    server_share: Share = described(
+        0.3, "The server's part of the rows that are not test rows; 0: none.", unit="share", example=0.1, ge=0, lt=1
+    )
+    test_share: Share = described(
+        0.1, "The part of all rows that judges the global model.", unit="share", example=0.2, gt=0, lt=1
+    )
+    test_seed: int | None = described(
+        None, "Draws the same test rows for every run.seed; without it each seed draws its own.", example=0, ge=0
+    )
+    validation_share: Share = described(
+        0.0, "Above 0, models are judged on this part of the training rows instead of the test rows.", unit="share",
+        example=0.2, ge=0, lt=1,
+    )  # fmt: skip
+    client_test_share: Share = described(
+        0.2, "The part of each client's rows that is held back to judge its models.", unit="share", example=0.3, ge=0, lt=1
+    )
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -77,24 +128,48 @@ class Data(Table):
 
 
 class ModelTable(Table):
-    name: Literal["linear", "softmax", "mlp", "cnn"] = "linear"  # linear: softmax regression where the labels are classes
-    bias: bool = True  # an intercept in every layer; the paper has none
-    hidden: int = Field(default=64, ge=1)
-    depth: int = Field(default=1, ge=1)
-    loss: Literal["auto", "cross_entropy", "squared", "huber"] = "auto"  # auto: cross entropy for classes, else squared
-    huber_width: float = Field(default=1.0, gt=0, allow_inf_nan=False)  # in deviations of the label
+    """[model]: what is trained."""
+
+    name: Literal["linear", "softmax", "mlp", "cnn"] = described(
+        "linear", "Linear (softmax) regression, a net of dense layers, or a small convolutional net for images.", example="mlp"
+    )
+    bias: bool = described(True, "An intercept in every layer; the paper has none.", example=False)
+    hidden: int = described(64, "Width of a hidden layer of mlp.", unit="numbers", example=128, ge=1)
+    depth: int = described(1, "Hidden layers of mlp.", unit="layers", example=2, ge=1)
+    loss: Literal["auto", "cross_entropy", "squared", "huber"] = described(
+        "auto", "The loss; auto: cross entropy for classes, else the squared error.", example="huber"
+    )
+    huber_width: float = described(
+        1.0, "Errors beyond this count linearly, with loss = huber.", unit="deviations of the label", example=2.0, gt=0,
+        allow_inf_nan=False,
+    )  # fmt: skip
 
 
 class MethodTable(Table):
+    """[method]: how it is solved; the keys below and the options of the method itself."""
+
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the method's own options
-    name: str = "zo_hfl"
-    preset: Literal["recommended", "paper"] = "recommended"  # where the keys that are left out come from
-    penalty: float = Field(default=1.0, ge=0, allow_inf_nan=False)  # lambda
-    proximity: float = Field(default=0.1, ge=0, allow_inf_nan=False)  # mu
-    radius: float | list[float] | None = None  # of the ball around x, one for all or one per client; none = no constraint
-    server_seat: bool | None = None  # the server's rows as one more client; none = wherever the method can and there are some
-    pretrain: int = Field(default=0, ge=0)  # steps on the server's data before round 0
-    pretrain_lr: float = Field(default=0.1, gt=0, allow_inf_nan=False)
+    name: str = described("zo_hfl", "The method, by its name.", example="scaffold")
+    preset: Literal["recommended", "paper"] = described(
+        "recommended", "Where the keys come from that are left out: our advice, or the method's paper.", example="paper"
+    )
+    penalty: float = described(
+        1.0, "lambda: what the server pays for the distance of its model to the personal ones.", example=30.0, ge=0,
+        allow_inf_nan=False,
+    )  # fmt: skip
+    proximity: float = described(
+        0.1, "mu: how strongly a client's loss pulls its personal model to the server's.", example=10.0, ge=0,
+        allow_inf_nan=False,
+    )  # fmt: skip
+    radius: float | list[float] | None = described(
+        None, "Personal models stay within this distance of the server's: one for all, or one per client; none: no limit.",
+        unit="distance", example=0.5,
+    )  # fmt: skip
+    server_seat: bool | None = described(
+        None, "Gives the server's rows to one more client; none: wherever the method can and there are some.", example=False
+    )
+    pretrain: int = described(0, "Steps on the server's rows before round 0.", unit="steps", example=1000, ge=0)
+    pretrain_lr: float = described(0.1, "The size of these steps.", unit="step size", example=0.01, gt=0, allow_inf_nan=False)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -105,19 +180,36 @@ class MethodTable(Table):
 
 
 class RunTable(Table):
-    rounds: int = Field(default=200, ge=0)
-    participation: Share = Field(default=0.5, gt=0, le=1)  # beta
-    tau: float | list[float] = 5.0  # H = ceil(tau sqrt(r + 1)), one for all or one per client
-    stragglers: Share = Field(default=0.0, ge=0, le=1)
-    dropouts: Share = Field(default=0.0, ge=0, lt=1)
-    seed: int = Field(default=0, ge=0)
-    seeds: int = Field(default=1, ge=1)
-    eval_every: int = Field(default=20, ge=1)
-    eval_clients: int = Field(default=1000, ge=1)  # personal models are solved for at most so many clients, evenly spaced
-    checkpoint_every: int = Field(default=100, ge=1)
+    """[run]: how long, with whom, from which seed."""
+
+    rounds: int = described(200, "Exchanges between the server and its clients.", unit="rounds", example=500, ge=0)
+    participation: Share = described(
+        0.5, "beta: the part of the clients that is asked in a round.", unit="share", example=0.1, gt=0, le=1
+    )
+    tau: float | list[float] = described(
+        5.0, "A client makes ceil(tau sqrt(r + 1)) local steps in round r: one tau for all, or one per client.", unit="steps",
+        example=20.0,
+    )  # fmt: skip
+    stragglers: Share = described(
+        0.0, "The part of a cohort that is too slow and makes no step.", unit="share", example=0.1, ge=0, le=1
+    )
+    dropouts: Share = described(0.0, "The part of the replies that is lost.", unit="share", example=0.1, ge=0, lt=1)
+    seed: int = described(0, "The first seed: of splits, partitions, plans, first models and minibatches.", example=100, ge=0)
+    seeds: int = described(1, "How many seeds run at once, from `seed` on.", unit="seeds", example=5, ge=1)
+    eval_every: int = described(
+        20, "Models are measured every so many rounds, and at the end.", unit="rounds", example=50, ge=1
+    )
+    eval_clients: int = described(
+        1000, "Personal models are measured for at most so many clients, evenly spaced.", unit="clients", example=100, ge=1
+    )
+    checkpoint_every: int = described(
+        100, "The state is saved every so many rounds, and at the end.", unit="rounds", example=10, ge=1
+    )
 
 
 class Config(Table):
+    """A whole configuration: the four tables."""
+
     data: Data = Data()
     model: ModelTable = ModelTable()
     method: MethodTable = MethodTable()
@@ -281,6 +373,7 @@ def _check_server(config: Config) -> None:
 
 
 def read_toml(file: Path) -> dict[str, Any]:
+    """The tables of a TOML file, unchecked."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

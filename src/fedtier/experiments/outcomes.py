@@ -25,6 +25,8 @@ Finals = dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one
 
 
 class Outcome(NamedTuple):
+    """A comparison with the final rows of its cells."""
+
     comparison: Comparison
     finals: Finals
 

@@ -41,10 +41,13 @@ Listen = Callable[[Config, Path], Listener]
 
 
 def nobody(config: Config, folder: Path) -> Listener:
+    """The listener of a run that nobody listens to."""
     return Listener()
 
 
 class Result(NamedTuple):
+    """A finished run: where it is, its last rows of metrics, and everything that is still in memory."""
+
     folder: Path
     config: Config
     final: list[dict[str, Any]]  # one row per seed

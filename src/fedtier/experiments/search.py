@@ -33,12 +33,16 @@ SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate", "
 
 
 class Point(NamedTuple):
+    """One point of a grid: the values of the searched keys, and what they reached."""
+
     options: dict[str, float]
     accuracy: np.ndarray  # [seeds] global, on the validation rows
     personal: np.ndarray  # [seeds] mean over clients
 
 
 class Search(NamedTuple):
+    """What a search found, and how long it took."""
+
     config: Config
     points: list[Point]  # best first
     seconds: float

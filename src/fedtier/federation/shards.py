@@ -24,6 +24,8 @@ WIDE = 64  # numbers in a row from which copying beats gathering on a CPU (docs/
 
 
 class Window(NamedTuple):
+    """One party's rows: a contiguous part of `Federation.index`."""
+
     start: Any  # first position in `index`
     size: Any  # number of rows
 

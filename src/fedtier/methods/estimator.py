@@ -31,6 +31,8 @@ class Site(NamedTuple):
 
 @runtime_checkable
 class Propose(Protocol):
+    """Chooses the directions in which a client probes f2."""
+
     def __call__(self, key: Key[Array, ""], x: PyTree, guides: PyTree, /) -> PyTree:
         """K unit vectors shaped like x, leading axis K. `guides` are the vectors that the estimator asked for, each 0 until
         it is known: the server's gradient first if `served`, then the client's displacements x - y, the latest in front;
@@ -40,6 +42,8 @@ class Propose(Protocol):
 
 @runtime_checkable
 class Estimate(Protocol):
+    """Turns the slopes along the directions into an estimate of the gradient."""
+
     def __call__(self, slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], site: Site | None, /) -> PyTree:
         """g, shaped like x, from the slopes along v; `key` is the one that `propose` had. Where the estimator is not
         private the server forms g and there is no site: see `at_client`. Without directions v is ()."""
@@ -47,6 +51,8 @@ class Estimate(Protocol):
 
 
 class Estimator(NamedTuple):
+    """How a client's hypergradient is estimated: two functions, and what they need."""
+
     name: str
     propose: Propose
     estimate: Estimate

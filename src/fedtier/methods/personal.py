@@ -23,6 +23,8 @@ from .solvers import LowerLevel, projected_sgd
 
 
 class PersonalRule(NamedTuple):
+    """How a client's personal model is made from the global one."""
+
     name: str
     on: Callable[[Bilevel, LowerLevel | None, int], LowerLevel]
     """(problem, the method's lower level if it has one, solves) -> personal(x, start, view, spec, steps, key), which may take

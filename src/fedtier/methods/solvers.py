@@ -66,6 +66,8 @@ def sgd(
 
 @runtime_checkable
 class LowerLevel(Protocol):
+    """A solver of a client's lower level."""
+
     def __call__(
         self, x: PyTree, start: PyTree, view: View, spec: ClientSpec, steps: ArrayLike, key: Key[Array, ""], /
     ) -> PyTree:

@@ -36,6 +36,8 @@ class Apply(Protocol):
 
 
 class Model(NamedTuple):
+    """A model as two functions: first parameters from a key, and outputs from parameters and inputs."""
+
     name: str  # for people
     init: Init
     apply: Apply

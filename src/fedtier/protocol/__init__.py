@@ -69,6 +69,7 @@ lazily(
         "SiteSeal": "signatures",
         "SolverProcess": "process",
         "drive": "driver",
+        "foreign": "",
         "loopback": "loopback",
         "message_shapes": "shapes",
         "answer_letters": "process",

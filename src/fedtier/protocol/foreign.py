@@ -32,6 +32,8 @@ from .letters import NotFinite
 
 @runtime_checkable
 class Solver(Protocol):
+    """A client's own solver: named NumPy arrays in, named NumPy arrays out."""
+
     def solve(self, x: dict[str, np.ndarray], steps: int, seed: int) -> dict[str, np.ndarray]: ...
 
 

@@ -15,6 +15,8 @@ from . import letters
 
 
 class Shapes(NamedTuple):
+    """The shapes of the messages of one round, which tell how many bytes they have."""
+
     shared: PyTree
     own: PyTree
     key: Any  # of a turn

@@ -26,6 +26,8 @@ LARGE = 1000  # rows of a matrix whose eigenvalue is bounded instead of computed
 
 
 class ClientConstants(NamedTuple):
+    """The constants of one client: of its loss h_i and of the coupling f2."""
+
     mu_h: Number
     L_h: Number
     L_x: Number
@@ -42,6 +44,8 @@ class ClientConstants(NamedTuple):
 
 
 class Constants(NamedTuple):
+    """The constants of a problem: the server's, and each client's."""
+
     n: int
     L1: Number
     sigma: Number

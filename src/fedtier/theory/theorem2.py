@@ -32,12 +32,16 @@ class Shape(NamedTuple):
 
 
 class Condition(NamedTuple):
+    """One of the three conditions of Theorem 2, and whether it holds."""
+
     statement: str
     holds: bool | None  # None: cannot be decided from finitely many values
     why: str
 
 
 class Verdict(NamedTuple):
+    """The three conditions of Theorem 2 for one pair of schedules."""
+
     not_summable: Condition
     square_summable: Condition
     errors_summable: Condition

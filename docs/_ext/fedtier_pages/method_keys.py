@@ -1,0 +1,73 @@
+"""What the keys of the methods mean: (meaning, unit, example). The keys themselves are declared in `fedtier.methods`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
+    "estimator": (
+        "How the values at the probes become an estimate of the gradient: `sphere`, `orthogonal`, `guided`, `first_order`, "
+        "`exact`, or `auto`, which is `guided` unless `uplink` forbids it. See [estimators](estimators.md).",
+        "",
+        "guided",
+    ),
+    "smoothing": ("eta: how far from x a client probes. Below 0.01 the rounding of float32 shows.", "distance", 0.1),
+    "directions": ("K: probe directions of a client in a round; each costs two local solves.", "directions", 2),
+    "guide": (
+        "What guides the probes: `displacement` (the client's last x - y) or `server` (first the gradient of f1, which the "
+        "server sends along, then displacements).",
+        "",
+        "server",
+    ),
+    "mix": ("The chance of a random direction instead of the guide, which removes the guide's bias.", "share", 0.1),
+    "control": ("Subtracts the known part of the gradient, grad_x f2, so that only the rest is left to chance.", "", True),
+    "coupled": (
+        "The two solves of a direction draw the same minibatches, so that their difference has less noise.",
+        "",
+        False,
+    ),
+    "uplink": (
+        "What leaves a client: `values` (two numbers a direction), `models` (its solutions), `estimate` (the gradient), or "
+        "`auto`, the least that the estimator needs.",
+        "",
+        "values",
+    ),
+    "start": (
+        "Where a solve starts: `probe` (at the probe point) or `warm` (at the client's last solution).",
+        "",
+        "warm",
+    ),
+    "cohort": (
+        "What is averaged: `arrived` (the estimates of this round) or `latest` (the latest estimate of every client).",
+        "",
+        "latest",
+    ),
+    "client_lr": (
+        "The client's step sizes: a schedule such as `constant(0.1)`; a plain number has the shape of the paper.",
+        "step size",
+        "inverse(0.1)",
+    ),
+    "batch": ("Rows of a client's minibatch.", "rows", 64),
+    "server_lr": (
+        "The server's step sizes: a schedule such as `inverse_sqrt(0.01)`; a plain number has the shape of the paper.",
+        "step size",
+        "constant(0.003)",
+    ),
+    "server_batch": ("Rows of the server's minibatch.", "rows", 512),
+    "server_steps": ("Steps of the server in a round; the clients' estimate is the same in all of them.", "steps", 20),
+    "server_step": ("The server's optimiser: `sgd`, `momentum` or `adam`.", "", "adam"),
+    "averaging": (
+        "s: the global model is the average of the server's models with weights that grow like r^s; 0: the last one.",
+        "",
+        3,
+    ),
+    "trust": ("Shortens the clients' estimate to so many times the length of f1's gradient; 0: never.", "", 1.0),
+    "fine_tune": (
+        "The personal model is the global one after local steps of this size on the client's rows; 0: the method's own.",
+        "step size",
+        0.1,
+    ),
+    "proximity": ("mu: how strongly local steps are pulled towards the global model.", "", 1.0),
+    "weighting": ("Clients count by their rows (`data`, as published) or alike (`uniform`).", "", "uniform"),
+    "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
+}
