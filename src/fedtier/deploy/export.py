@@ -51,6 +51,7 @@ def export_rows(config: Config, folder: Path) -> list[Path]:
         site = {"name": f"site-{k}", "data": f"site-{k}.npz", "test_rows": held}
         written.append(_toml(folder / f"site-{k}.toml", site, f"# {config.data.title}, client {owners[k]}\n"))
     content = config.model_dump(exclude_none=True)
+    content["method"]["server_seat"] = False  # the wire has none
     content["data"] = {"clients": federation.clients}
     content["run"]["seeds"] = 1
     content["wire"] = {
