@@ -39,7 +39,7 @@ from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import run_experiment
 
 cfg = config.load_config(None, """data.name=synthetic data.partition=natural data.clients=100000 data.rows=10 data.features=8
-    data.server_share=0.01 data.test_share=0.01 data.client_test_share=0.2 method.name=NAME
+    data.server_share=0.01 data.test_share=0.01 data.client_test_share=0.2 method.name=NAME method.server_seat=false
     run.participation=0.001 run.rounds=20 run.tau=1 run.eval_every=20 run.eval_clients=200""".split())
 result = run_experiment(cfg, Path("OUT"), progress=Progress())
 print(json.dumps({"gib": peak() / 1024, "cohort": result.experiment.plan.cohort,
@@ -70,6 +70,7 @@ def test_a_hundred_thousand_clients_with_a_cohort_of_a_hundred_run_within_four_g
 
 
 DEVICES = """
+from fedtier.compilation import configure_jax
 import json, sys
 from fedtier import keys
 from fedtier.engines import compiled
@@ -85,17 +86,18 @@ def ends(e, seeds):
         found.append([np.asarray(leaf) for leaf in jax.tree.leaves(state)])
     return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in zip(*found))
 
+configure_jax()
 out = {"devices": jax.device_count()}
 for seeds in (1, 3):
     e = assemble(config.load_config(None, ["run.rounds=4", "run.participation=0.5", "run.tau=3", "run.stragglers=0.3",
-        "method.name=scaffold", f"run.seeds={seeds}"]))
+        "method.name=scaffold", "method.server_seat=false", f"run.seeds={seeds}"]))
     out[f"difference_{seeds}"] = ends(e, seeds)
     out["cohort"] = e.plan.cohort
 print(json.dumps(out))
 """
 
 
-def test_all_cores_are_used_unasked_and_give_the_model_of_one():
+def test_all_cores_are_used_once_asked_for_and_give_the_model_of_one():
     found = last_line(DEVICES, JAX_NUM_CPU_DEVICES=None)
     assert found["devices"] == len(os.sched_getaffinity(0))
     found = last_line(DEVICES, JAX_NUM_CPU_DEVICES="2")

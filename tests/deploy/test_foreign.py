@@ -54,11 +54,11 @@ def fresh_modules():
             del sys.modules[name]
 
 
-SIMPLE = ["run.dropouts=0", "run.stragglers=0", "run.rounds=3", "method.radius=1000000.0"]
+SIMPLE = ["model.bias=false", "run.dropouts=0", "run.stragglers=0", "run.rounds=3", "method.radius=1000000.0"]
 
 
 def test_fedavg_with_foreign_solvers_is_the_average_of_what_they_return(tmp_path):
-    setup(tmp_path, "method.name=fedavg", *SIMPLE)
+    setup(tmp_path, "method.name=fedavg", "method.averaging=0", *SIMPLE)
     for k in range(CLIENTS):
         use(tmp_path / "fed", k, "one_stub", STUB)
     result = between(tmp_path / "fed", sites(tmp_path / "fed"))

@@ -51,6 +51,18 @@ def test_a_docstring_that_nobody_wrote_does_not_count():
     assert api_reference.own_docstring(Silent) == "" and api_reference.own_docstring(Child) == ""
 
 
+OWN, MADE, NATURAL = {"file": "rows.csv"}, {"name": "synthetic", "partition": "iid"}, {"file": "rows.csv", "owner": "who"}
+NEEDED = {
+    "server_seat": {"name": "fedavg"}, "classes_per_client": {"partition": "classes"},
+    **dict.fromkeys(("rows", "features", "classes", "spread"), MADE),
+    **dict.fromkeys(("min_rows", "small_clients"), NATURAL),
+    **dict.fromkeys(
+        ("label", "owner", "weight", "drop", "keep", "categories", "missing", "max_categories", "task", "header", "image_size"),
+        OWN,
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(("table", "key"), KEYS, ids=[f"{table}.{key}" for table, key in KEYS])
 def test_every_key_has_a_meaning_and_an_example_that_is_accepted(table, key):
     field = TABLES[table].model_fields[key]
@@ -58,7 +70,7 @@ def test_every_key_has_a_meaning_and_an_example_that_is_accepted(table, key):
     (example,) = field.examples
     assert example is not None and example != field.default
     if table in config.TABLES:
-        needed = {"file": {"name": "file"}, "server_seat": {"name": "fedavg"}}.get(key, {})
+        needed = NEEDED.get(key, {})
         assert getattr(getattr(config.validate({table: needed | {key: example}}), table), key) == example
     else:
         others = {name: other.examples[0] for name, other in TABLES[table].model_fields.items() if other.is_required()}
@@ -77,7 +89,7 @@ def test_every_key_of_a_method_has_a_meaning_and_an_example_of_its_kind(name):
     for key in registry.options(name):
         meaning, _, example = method_keys.METHOD_KEYS[key]
         assert meaning.endswith(".") and example is not None
-        registry.make(name, config._NO_PROBLEM, _beside(name, key) | {key: example})
+        registry.sketch(name, _beside(name, key) | {key: example})
 
 
 def _beside(name, key):

@@ -11,6 +11,7 @@ from fedtier.errors import FedtierError
 from fedtier.federation import Plan
 from fedtier.methods import METHODS, fedavg, scaffold
 from fedtier.methods.method import turn_of
+from fedtier.methods.solvers import projected_sgd
 from fedtier.problem import cross_entropy, softmax, supervised
 
 from ..methods.federations import bumpy_plan, digits
@@ -127,7 +128,7 @@ def test_a_sweep_is_every_point_with_every_seed(points):
     plan = Plan(*(jnp.stack(tables) for tables in zip(*plans, strict=True)))  # pyright: ignore[reportArgumentType]
 
     def end(rate, federation, plan, key, devices=()):
-        engine = compiled(fedavg(PROBLEM, client_lr=lambda t: rate / (t + 1)), capacity=2, devices=devices)
+        engine = compiled(fedavg(PROBLEM, local=projected_sgd(lambda t: rate / (t + 1))), capacity=2, devices=devices)
         state, _ = engine.advance(engine.init(MODEL.init(None), federation), federation, plan, key, 0, 2)
         return state.server.x.weight
 

@@ -89,10 +89,10 @@ def test_a_finished_cell_is_found_again_and_a_cut_one_is_resumed(outcome, monkey
 def test_the_command_compares_by_flags_and_writes_every_format(fedtier, cells, tmp_path):
     words = ["compare", "--methods", *METHODS[:3], *options(SHORT), "--seeds", "2", "--store", cells, "--baseline", "fedavg"]
     code, out, err = fedtier(*words)
-    assert code == 0 and "fedavg" in out and "Δ global" in out and "±" in out and err.count("found in the store") == 3
+    assert code == 0 and "fedavg" in out and "Δ global" in out and "±" in out and err.count("found in the store") == 4
     code, out, _ = fedtier(*words, "--json")
     content = json.loads(out)
-    assert code == 0 and content["baseline"] == "fedavg" and [c["method"] for c in content["cells"]] == list(METHODS[:3])
+    assert code == 0 and content["baseline"] == "fedavg" and [c["method"] for c in content["cells"]] == list(METHODS)
     assert all(c["seeds"] == [0, 1] for c in content["cells"])
     for name, start in (("t.md", "| method"), ("t.tex", "% mean"), ("t.csv", "setting,method")):
         code, out, _ = fedtier(*words, "--out", tmp_path / name)
@@ -104,7 +104,6 @@ def test_the_command_compares_by_flags_and_writes_every_format(fedtier, cells, t
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], ["FILE.toml", "--methods"]),
         (["--methods", "fedvag"], ["method.name", "did you mean 'fedavg'?"]),
         (["--methods", "fedavg", "fedavg"], ["stands twice"]),
         (["--methods", "fedavg", "--baseline", "scaffold"], ["compare.baseline", "scaffold"]),
@@ -181,8 +180,8 @@ def test_what_is_tuned_goes_to_the_cells_whose_labels_hold_all_the_words(tmp_pat
         (c.method, c.setting, c.config.method.options["server_lr"]) for c in comparison.load_comparison(file, tmp_path).cells
     ]
     assert steps == [
-        ("steady", "set 1", 0.01), ("wild one", "set 1", "constant(1e30)"),
-        ("steady", "set 1000", 0.01), ("wild one", "set 1000", 0.01),
+        ("steady", "set 1", "inverse_sqrt(0.003)"), ("wild one", "set 1", "constant(1e30)"),
+        ("steady", "set 1000", "inverse_sqrt(0.003)"), ("wild one", "set 1000", "inverse_sqrt(0.003)"),
     ]  # fmt: skip
     for words in ("wilder", "wild 100"):
         file.write_text(TUNED.replace("WILD 1", words))

@@ -88,12 +88,12 @@ def test_a_searched_step_keeps_the_shape_of_the_configuration():
 
 
 def test_tuning_searches_each_method_once_and_says_what_it_found(tmp_path, monkeypatch):
-    small = {"server_only": {"server_lr": [1e-9, 0.05]}}
+    small = {"server_only": {"server_lr": [1e-9, 0.02]}}
     monkeypatch.setattr("fedtier.experiments.tuning.GRIDS", small)
-    settings = [*SHORT, "run.rounds=4", "method.server_steps=5"]
+    settings = [*SHORT, "data.rows=200", "run.rounds=30", "method.server_steps=5"]
     wanted = make_comparison({"methods": [{"name": "server_only"}]}, tmp_path, settings)
     found = tune_cells(wanted, Progress()).cells[0]
-    assert found.config.method.options["server_lr"] == "inverse_sqrt(0.05)"
+    assert found.config.method.options["server_lr"] == "inverse_sqrt(0.02)"
     assert found.tuned.startswith("best of 2 points on validation rows") and found.folder != wanted.cells[0].folder
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", lambda *a: pytest.fail("searched again"))
     assert tune_cells(wanted, Progress()).cells[0] == found

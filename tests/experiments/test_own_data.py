@@ -251,7 +251,10 @@ def test_clients_with_few_held_back_rows_are_not_the_worst():
     from fedtier.experiments.metrics import error_spread, spread
 
     accuracy, held = np.array([0.9, 0.0, 0.8, np.nan]), np.array([30, 2, 10, 0])
-    assert spread(accuracy, held) == {"mean": pytest.approx(1.7 / 3), "min": 0.8, "p10": pytest.approx(0.81)}
-    assert spread(accuracy, np.array([3, 2, 9, 0])) == {"mean": pytest.approx(1.7 / 3), "min": None, "p10": None}
+    wanted = {"mean": pytest.approx(1.7 / 3), "by_rows": pytest.approx(35 / 42), "min": 0.8, "p10": pytest.approx(0.81)}
+    assert spread(accuracy, held) == wanted
+    few = spread(accuracy, np.array([3, 2, 9, 0]))
+    assert (few["mean"], few["min"], few["p10"]) == (pytest.approx(1.7 / 3), None, None)
     errors = error_spread(np.array([1.0, 50.0, 2.0]), np.array([30, 2, 10]))
-    assert errors == {"mean": pytest.approx(53 / 3), "max": 2.0, "p90": pytest.approx(1.9)}
+    by_rows = pytest.approx((30 + 100 + 20) / 42)
+    assert errors == {"mean": pytest.approx(53 / 3), "by_rows": by_rows, "max": 2.0, "p90": pytest.approx(1.9)}

@@ -11,7 +11,7 @@ import pytest
 
 from fedtier.errors import FedtierError
 from fedtier.experiments import outcomes, run_folder
-from fedtier.experiments.comparison import comparison_of
+from fedtier.experiments.comparison import comparison_of, make_comparison
 from fedtier.experiments.config import load_config
 from fedtier.experiments.outcomes import run_cells
 from fedtier.experiments.progress import Progress
@@ -89,7 +89,7 @@ def test_two_runs_that_start_in_the_same_second_get_two_folders(tmp_path):
 
 @pytest.fixture
 def cell(tmp_path):
-    wanted = comparison_of(["server_only"], tmp_path / "cells", SHORT)
+    wanted = make_comparison({"methods": [{"name": "server_only"}]}, tmp_path / "cells", SHORT)
     run_cells(wanted, QUIET)
     return wanted
 

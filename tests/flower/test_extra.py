@@ -16,6 +16,8 @@ from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.protocol import Letters, ServerSeal, SiteSeal, read_identity
 
+TWO = ["data.name=synthetic", "data.partition=natural", "data.clients=2", "run.rounds=2"]
+
 
 def test_without_the_extra_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -38,7 +40,10 @@ def test_the_app_is_one_file_without_code_and_a_folder_in_use_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apps, "need_flower", lambda: None)
-    export_rows(configuration.load_config(None, ["data.name=synthetic", "data.clients=2", "run.rounds=2"]), tmp_path / "fed")
+    export_rows(
+        configuration.load_config(None, TWO),
+        tmp_path / "fed",
+    )
     apps.write_app(tmp_path / "app", tmp_path / "fed" / "run.toml", tmp_path / "out", tmp_path / "keys")
     assert [path.name for path in (tmp_path / "app").iterdir()] == ["pyproject.toml"]
     app = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
@@ -51,7 +56,10 @@ def test_the_app_is_one_file_without_code_and_a_folder_in_use_is_refused(
 
 def test_a_run_that_cannot_start_gets_no_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "need_flower", lambda: None)
-    export_rows(configuration.load_config(None, ["data.name=synthetic", "data.clients=2", "run.rounds=2"]), tmp_path / "fed")
+    export_rows(
+        configuration.load_config(None, TWO),
+        tmp_path / "fed",
+    )
     (tmp_path / "fed" / "server.npz").unlink()
     with pytest.raises(FedtierError, match="is not there"):
         apps.write_app(tmp_path / "app", tmp_path / "fed" / "run.toml", None, tmp_path / "keys")

@@ -28,10 +28,10 @@ def test_the_page_holds_every_curve_client_and_config_and_loads_nothing(fedtier,
     assert code == 0 and out.splitlines()[0] == "r.html"
     text = (tmp_path / "r.html").read_text()
     drawn = charts(text)
-    curves = {f"s0-{m}-{a}" for m in ("loss", "global", "personal", "worst") for a in ("round", "bytes", "local_steps")}
+    curves = {f"s0-{m}-{a}" for m in ("loss", "global", "personal") for a in ("round", "bytes", "local_steps")}
     assert curves < set(drawn) and "s0-partition" in drawn
     assert all(f'id="{name}"' in text for name in set(drawn) - curves)
-    assert all(f'id="s0-{measure}"' in text for measure in ("loss", "global", "personal", "worst"))
+    assert all(f'id="s0-{measure}"' in text for measure in ("loss", "global", "personal"))
     own = text.replace(max(re.findall(r"<script>.*?</script>", text, re.S), key=len), "")  # all but Plotly's own script
     assert not re.search(r'(src|href)="(?!data:)', own) and "@import" not in own and "http" not in own
     assert "ZO-HFL" in own and "Difference to server only" in own and "[method]" in own and "@media print" in own

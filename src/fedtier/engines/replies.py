@@ -68,7 +68,11 @@ def length(client: PyTree, up: PyTree) -> Float[Array, ""]:
 
 
 def judged(
-    replies: Replies, lengths: Float[Array, "S"], ids: Int[Array, "S"], came: Bool[Array, "S"], magnitude: float
+    replies: Replies,
+    lengths: Float[Array, "S"],
+    ids: Int[Array, "S"],
+    came: Bool[Array, "S"],
+    magnitude: float | Float[Array, ""],
 ) -> tuple[Bool[Array, "S"], Replies]:
     """(which of the replies that `came` count, the record with this round in it); `lengths` as `length` gives them."""
     finite = jnp.isfinite(lengths)
