@@ -63,8 +63,9 @@ def test_heart_disease_has_the_patients_of_the_documentation():
     assert data.rows == 920 and np.bincount(data.owner).tolist() == [303, 294, 123, 200]
     diseased = np.bincount(data.owner, weights=data.labels).tolist()
     assert diseased == [139, 106, 115, 149]  # heart-disease.names: rows of num = 1 to 4
-    gaps = dict(zip(data.columns, data.inputs.sum(axis=0).tolist(), strict=True))
-    assert gaps["chol missing"] == 30 + 172 and gaps["trestbps missing"] == 59 + 1 and gaps["ca missing"] == 611
-    swiss = data.owner == 2
-    assert data.inputs[swiss][:, data.columns.index("chol missing")].all()
-    assert np.isfinite(data.model_inputs()).all()
+    columns = {name: data.raw.rows.columns[name] for name in ("chol", "trestbps", "ca")}
+    gaps = {name: int(np.isnan(values).sum()) for name, values in columns.items()}
+    assert gaps == {"chol": 30 + 172, "trestbps": 59 + 1, "ca": 611}
+    assert np.isnan(columns["chol"][data.owner == 2]).all()  # the Swiss measured none
+    prepared = data.prepared([np.arange(data.rows)])
+    assert np.isfinite(prepared.inputs).all() and any("chol" in name and "missing" in name for name in prepared.columns)
