@@ -69,6 +69,8 @@ class Scaling(NamedTuple):
 
 
 class Preparation(NamedTuple):
+    """How rows become inputs: columns, categories, missing values and scaling, as fitted to training rows."""
+
     label: Label
     numbers: tuple[Number, ...] = ()
     categories: tuple[Category, ...] = ()

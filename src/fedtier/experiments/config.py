@@ -66,7 +66,7 @@ class Data(Table):
     task: Literal["auto", "classification", "binary", "regression"] = described(
         "auto", "What is predicted: a class, one of two, or a number; auto: by the label.", example="regression"
     )
-    header: bool = described(True, "Does a text file name its columns?", example=False)
+    header: bool = described(True, "Whether a text file names its columns.", example=False)
     partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = described(
         "dirichlet",
         "How rows are dealt to clients: unequal shares of each class, at random, few classes each, unequal numbers, by owner.",

@@ -43,6 +43,8 @@ class Rows(NamedTuple):
 
 @runtime_checkable
 class Loss(Protocol):
+    """The server's loss, and what the baselines minimise."""
+
     def __call__(self, x: PyTree, batch: PyTree, /) -> Float[Array, ""]:
         """f1(x): the mean over the rows of `batch`, so that a minibatch is unbiased. Pure, traceable, differentiable in x.
 
