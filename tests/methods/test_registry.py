@@ -46,7 +46,7 @@ def test_every_row_has_a_title_of_its_own_and_a_reference_unless_it_is_one_itsel
 
 
 def test_no_other_file_compares_with_the_name_of_a_method_or_of_a_data_set():
-    names = {*METHODS, *datasets.NAMES}
+    names = {*METHODS, *datasets.NAMES} - {"file"}  # which is the name of a key as well
 
     def compared(file):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
