@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments import label_counts
 from fedtier.experiments.assemble import assemble
@@ -59,3 +60,17 @@ def test_many_clients_are_a_shaded_grid_and_the_same_picture_has_the_same_bytes(
         plots.save(plots.partition_figure(counts), tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert b"60 clients" in (tmp_path / "a.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (["data.alpha=1e-6", "data.clients=200"], "data.clients"),
+        (["data.partition=classes", "data.clients=2000"], "data.clients"),
+        (["data.partition=natural", "data.name=synthetic", "run.tau=[1, 2, 3]"], "run.tau"),
+    ],
+)
+def test_what_the_federation_refuses_is_told_by_the_key_of_the_configuration(settings, name):
+    with pytest.raises(FedtierError) as caught:
+        assemble(configuration.load_config(None, settings))
+    assert caught.value.name == name

@@ -13,7 +13,8 @@ known which rows are training rows.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import FedtierError, choice
@@ -22,12 +23,14 @@ from .dataset import Dataset
 from .preparation import Preparation
 from .synthetic import curvatures
 
-__all__ = ["NAMES", "NEEDS", "OPTIONS", "SETS", "UNLABELLED", "Dataset", "Preparation", "curvatures", "load"]
+__all__ = ["NAMES", "OPTIONS", "SETS", "Dataset", "Preparation", "curvatures", "load"]
 
 
 class Set(NamedTuple):
     loader: Callable[..., Dataset]
     natural: bool = False  # rows have owners of their own, who are the clients unless another partition is named
+    labelled: bool = True  # without labels there is nothing that sites could share
+    needs: Mapping[str, str] = MappingProxyType({})  # options without which it cannot be loaded, and what to say then
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -42,12 +45,10 @@ SETS = {
     "cifar10": Set(images.cifar10),
     "heart-disease": Set(heart.heart_disease, natural=True),
     "synthetic": Set(synthetic.synthetic),
-    "quadratic": Set(synthetic.quadratic),
-    "file": Set(own.from_file),
+    "quadratic": Set(synthetic.quadratic, labelled=False),
+    "file": Set(own.from_file, needs={"file": "must name your file"}),
 }
 NAMES = tuple(SETS)
-NEEDS = {"file": {"file": "must name your file"}}  # options without which a set cannot be loaded, and what to say then
-UNLABELLED = ("quadratic",)  # sets whose rows have no labels, hence nothing that sites could share
 OPTIONS = {name: one.options for name, one in SETS.items()}  # what `load` takes besides the name
 
 

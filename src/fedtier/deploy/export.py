@@ -26,7 +26,7 @@ def export_rows(config: Config, folder: Path) -> list[Path]:
     """Writes run.toml, preparation.json, server.npz, test.npz, and site-K.npz with site-K.toml; the files written. Refuses a
     folder in use."""
     require(not (folder / "run.toml").exists(), "--export", str(folder), "already holds a federation", "choose another folder")
-    labelled = config.data.name not in data_sets.UNLABELLED
+    labelled = data_sets.SETS[config.data.name].labelled
     require(labelled, "data.name", config.data.name, "has no labelled rows to share out among sites")
     dataset = load_data(config)
     federation = federate(config, dataset, config.run.seed)

@@ -69,7 +69,7 @@ def _fits(config: Config, wire: WireTable) -> None:
     clients = config.data.clients
     require(clients == len(wire.sites), "data.clients", clients, f"there are {len(wire.sites)} names in wire.sites")
     require(config.run.seeds == 1, "run.seeds", config.run.seeds, "must be 1 between sites", "one run, one seed")
-    labelled = config.data.name not in data_sets.UNLABELLED
+    labelled = data_sets.SETS[config.data.name].labelled
     require(labelled, "data.name", config.data.name, "has no labelled rows to share out among sites")
     rule = "the wire has no seat for the server's rows"
     require(not config.method.server_seat, "method.server_seat", True, rule, "use zo_hfl, which takes them in as f1")

@@ -13,14 +13,14 @@ from jaxtyping import PyTree
 from .. import datasets as data_sets
 from .. import keys
 from ..datasets import Dataset
-from ..errors import require
+from ..errors import called, require
 from ..federation import Federation, Plan, growing_steps, make_plan, with_seat
 from ..keys import Tag
 from ..methods import Method, flat, make, pretrain
 from ..methods.solvers import LowerLevel
 from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
-from .config import Config
+from .config import Config, keys_of
 from .data import client_names, clients_of, load_data, seeds_of, split
 from .models import loss_of, model_of
 
@@ -90,7 +90,8 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         )  # fmt: skip
         return federation._replace(arrays=()), plan
 
-    federations, plans = zip(*(one(seed) for seed in seeds), strict=True)
+    with called(keys_of("data", "run")):
+        federations, plans = zip(*(one(seed) for seed in seeds), strict=True)
     federation = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *federations)
     federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
     plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))

@@ -18,7 +18,7 @@ import pydantic
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..datasets import NAMES, NEEDS, OPTIONS, SETS, who_takes
+from ..datasets import NAMES, OPTIONS, SETS, who_takes
 from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, registry
 
@@ -326,7 +326,7 @@ def _check_together(config: Config) -> None:
 def _check_data(data: Data) -> None:
     """Refuses keys of [data] that contradict each other, and keys that nothing would read."""
     choice("data.name", data.name, NAMES)
-    for key, rule in NEEDS.get(data.name, {}).items():
+    for key, rule in SETS[data.name].needs.items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
     if data.file is not None and "file" not in OPTIONS[data.name]:
         hint = "leave out data.name, or data.file"

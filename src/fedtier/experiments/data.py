@@ -11,9 +11,9 @@ from jaxtyping import PyTree
 from .. import datasets as data_sets
 from ..datasets import Dataset
 from ..datasets.owners import with_enough_rows
-from ..errors import FedtierError, require
+from ..errors import FedtierError, called, require
 from ..federation import Federation, Spared, Window, build, count_of, partition
-from .config import Config, Data
+from .config import Config, Data, keys_of
 
 
 def load_data(config: Config) -> Dataset:
@@ -61,6 +61,7 @@ def client_names(config: Config, dataset: Dataset, clients: int) -> tuple[str, .
     return tuple(map(str, dataset.owner_names if owned else range(clients)))
 
 
+@called(keys_of("data") | {"per_client": "data.classes_per_client"})
 def split(config: Config, dataset: Dataset, arrays: PyTree, rng: np.random.Generator) -> Federation:
     """Who has which of the N rows: test, server, clients."""
     data, strata, least = config.data, dataset.strata, _least(config.data)

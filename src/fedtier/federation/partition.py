@@ -33,7 +33,7 @@ def dirichlet(labels: np.ndarray, clients: int, alpha: float, *, least: int = 1)
     ICML 2019; Li, Diao, Chen, He, "Federated Learning on Non-IID Data Silos", ICDE 2022. (Hsu, Qi, Brown, 2019, draw the mix
     of classes of each client instead.)
     """
-    positive("data.alpha", alpha, "0.1 gives a client few classes, 1000 nearly equal shares")
+    positive("alpha", alpha, "0.1 gives a client few classes, 1000 nearly equal shares")
 
     def draw(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
         owner = np.empty(len(rows), int)
@@ -43,7 +43,7 @@ def dirichlet(labels: np.ndarray, clients: int, alpha: float, *, least: int = 1)
             owner[members] = np.searchsorted(cuts, np.arange(len(members)), side="right")
         return owner
 
-    return _redrawn(draw, clients, least, "raise data.alpha, use fewer clients, or lower data.client_test_share")
+    return _redrawn(draw, clients, least, "raise alpha, use fewer clients, or hold back fewer rows for their tests")
 
 
 def classes(labels: np.ndarray, clients: int, per_client: int, *, least: int = 1) -> Assign:
@@ -51,7 +51,7 @@ def classes(labels: np.ndarray, clients: int, per_client: int, *, least: int = 1
 
     McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", 2017.
     """
-    whole("data.classes_per_client", per_client)
+    whole("per_client", per_client)
 
     def draw(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
         order = np.lexsort((rng.random(len(rows)), labels[rows]))
@@ -66,13 +66,13 @@ def classes(labels: np.ndarray, clients: int, per_client: int, *, least: int = 1
 
 def quantity(clients: int, alpha: float, *, least: int = 1) -> Assign:
     """The same mix of classes for all, but amounts drawn from Dirichlet(alpha)."""
-    positive("data.alpha", alpha)
+    positive("alpha", alpha)
 
     def draw(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
         cuts = np.cumsum(rng.dirichlet(np.full(clients, alpha)))[:-1] * len(rows)
         return rng.permutation(np.searchsorted(cuts, np.arange(len(rows)), side="right"))
 
-    return _redrawn(draw, clients, least, "raise data.alpha or use fewer clients")
+    return _redrawn(draw, clients, least, "raise alpha or use fewer clients")
 
 
 def natural(owner: np.ndarray, *, least: int = 1) -> Assign:
@@ -81,16 +81,16 @@ def natural(owner: np.ndarray, *, least: int = 1) -> Assign:
     numbered = owner.ndim == 1 and np.issubdtype(owner.dtype, np.integer) and bool(np.all(owner >= 0))
     require(numbered, "owner", owner, "must hold one client number from 0 on for each row", "numpy.unique numbers names")
     clients = int(owner.max()) + 1 if len(owner) else 0
-    hint = "lower data.server_share or data.test_share, or drop the clients with few rows"
+    hint = "leave fewer rows to the server or the test, or drop the clients with few rows"
     return _redrawn(lambda rng, rows: owner[rows], clients, least, hint, attempts=1)
 
 
 def _redrawn(draw: Assign, clients: int, least: int, hint: str, attempts: int = ATTEMPTS) -> Assign:
-    whole("data.clients", clients)
+    whole("clients", clients)
 
     def assign(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
         possible = len(rows) >= clients * least
-        require(possible, "data.clients", clients, f"{len(rows)} rows cannot give every client {least}", hint)
+        require(possible, "clients", clients, f"{len(rows)} rows cannot give every client {least}", hint)
         for _ in range(attempts):
             owner = draw(rng, rows)
             counts = np.bincount(owner, minlength=clients)
@@ -98,6 +98,6 @@ def _redrawn(draw: Assign, clients: int, least: int, hint: str, attempts: int = 
                 return owner
         poorest = int(counts.argmin())
         rule = f"client {poorest} has {counts[poorest]} rows, needs {least}, after {attempts} draw{'s' * (attempts > 1)}"
-        raise FedtierError("data.clients", clients, rule, hint)
+        raise FedtierError("clients", clients, rule, hint)
 
     return assign

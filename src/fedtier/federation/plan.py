@@ -35,9 +35,9 @@ class Plan(NamedTuple):
 def growing_steps(tau: float | np.ndarray, rounds: int) -> Int[np.ndarray, "R *m"]:
     """ceil(tau_i sqrt(r + 1)) for r = 0 .. rounds - 1."""
     taus = np.asarray(tau, float)
-    require(bool(np.all(taus >= 0) and np.all(np.isfinite(taus))), "run.tau", tau, "must be finite and at least 0")
+    require(bool(np.all(taus >= 0) and np.all(np.isfinite(taus))), "tau", tau, "must be finite and at least 0")
     table = np.ceil(np.sqrt(np.arange(rounds) + 1.0).reshape(-1, *[1] * taus.ndim) * taus)
-    require(bool(np.all(table < MOST_STEPS)), "run.tau", tau, f"asks for {MOST_STEPS} local steps or more", "lower it")
+    require(bool(np.all(table < MOST_STEPS)), "tau", tau, f"asks for {MOST_STEPS} local steps or more", "lower it")
     return table.astype(np.int32)
 
 
@@ -64,17 +64,17 @@ def make_plan(
     that a chosen client makes no step, `dropouts` that its reply is lost. `seat` adds client number m, the server's
     data (`shards.with_seat`), to every round: the server is always there and never late.
     """
-    whole("run.rounds", rounds, 0)
-    whole("data.clients", clients)
-    share("run.participation", participation, "the share of clients asked in a round, above 0", zero=False, one=True)
-    share("run.stragglers", stragglers, one=True)
-    share("run.dropouts", dropouts)
+    whole("rounds", rounds, 0)
+    whole("clients", clients)
+    share("participation", participation, "the share of clients asked in a round, above 0", zero=False, one=True)
+    share("stragglers", stragglers, one=True)
+    share("dropouts", dropouts)
     if steps is None:
-        require(np.shape(tau) in ((), (clients,)), "run.tau", tau, f"must be one number or one for each of {clients} clients")
+        require(np.shape(tau) in ((), (clients,)), "tau", tau, f"must be one number or one for each of {clients} clients")
     table = growing_steps(tau, rounds) if steps is None else np.asarray(steps)
     whole_numbers = bool(np.all((table >= 0) & (table < MOST_STEPS) & (table == np.floor(table))))
     fits = table.shape in ((rounds,), (rounds, clients)) and whole_numbers
-    require(fits, "run.steps", table.shape, f"must be whole numbers >= 0 of shape [{rounds}] or [{rounds}, {clients}]")
+    require(fits, "steps", table.shape, f"must be whole numbers >= 0 of shape [{rounds}] or [{rounds}, {clients}]")
     table = np.broadcast_to(table if table.ndim == 2 else table[:, None], (rounds, clients))
 
     cohort = cohort_size(participation, clients)

@@ -184,7 +184,7 @@ def _spared(order: np.ndarray, first: int, last: int, spared: Spared) -> np.ndar
     spare = last + np.flatnonzero(_rank(owner[last:]) >= least)
     fits = len(inside) == short.sum() and len(spare) >= len(inside)
     rule = f"{int((short > 0).sum())} owners cannot keep {least} rows beside the test and the server"
-    hint = "lower data.server_share or data.test_share, or raise data.min_rows"
+    hint = "leave fewer rows to the server or the test, or drop owners with few rows"
     require(bool(fits), "owner", NOTHING, rule, hint)
     order = order.copy()
     order[inside], order[spare[: len(inside)]] = order[spare[: len(inside)]], order[inside].copy()
