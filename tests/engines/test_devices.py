@@ -78,7 +78,8 @@ def test_cores_share_one_copy_of_the_data_and_are_as_many_as_hold_the_state():
     spread = everywhere(data, DEVICES)
     assert {shard.data.unsafe_buffer_pointer() for shard in spread.addressable_shards} == {data.unsafe_buffer_pointer()}
     assert as_many_as_hold(()) == DEVICES
-    assert as_many_as_hold(jax.ShapeDtypeStruct((COPIES // 4,), jnp.float32)) == DEVICES[:1]
+    assert as_many_as_hold(jax.ShapeDtypeStruct((COPIES // 16,), jnp.float32)) == DEVICES[:2]  # 4 copies of 1 GiB
+    assert as_many_as_hold(jax.ShapeDtypeStruct((COPIES // 8,), jnp.float32)) == DEVICES[:1]
 
 
 @pytest.mark.parametrize("factory", [fedavg, scaffold])

@@ -1,5 +1,6 @@
 """A search runs its grid at once, never sees the test rows, and agrees with single runs."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from fedtier.experiments import config as configuration
 from fedtier.experiments import search
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import run_experiment
+
+from ..small_runs import options
 
 TEXT = """
 [method]
@@ -56,6 +59,7 @@ def test_validation_rows_come_from_the_server_and_the_test_rows_are_nobodys():
     [
         ("[search]\nserver_lr = []", "search.server_lr"), ("[search]\nserver_lr = [-1.0]", "search.server_lr"),
         ("[search]\nserver_lrr = [1.0]", "server_lr"), ("", "search"), ("[search]\nserver_rate = [1.0]", "method.server_rate"),
+        ("[search]\nserver_lr = [1.0, 0.0]", "method.server_lr"),
     ],
 )  # fmt: skip
 def test_an_impossible_grid_is_refused(tmp_path, change, name):
@@ -63,3 +67,57 @@ def test_an_impossible_grid_is_refused(tmp_path, change, name):
     path.write_text(TEXT.split("[search]", maxsplit=1)[0] + change)
     with pytest.raises(FedtierError, match=name):
         search.load_search(path)
+
+
+CLIENTS = ["data.clients=4", "data.alpha=0.1", "data.client_test_share=0.2", "run.rounds=2", "run.tau=4"]
+
+
+def small_search(tmp_path, name, grid, *settings):
+    path = tmp_path / "small.toml"
+    path.write_text(f'[method]\nname = "{name}"\n[search]\n{grid}\n')
+    return search.load_search(path, (*CLIENTS, *settings))
+
+
+def test_fine_tune_0_switches_it_off_as_in_a_run(tmp_path):
+    """The personal model is then y_i(x); fine-tuning with a step of 0 would leave x."""
+    settings = ["method.proximity=0.1", "method.server_steps=1", *CLIENTS]
+    (point,) = search.run_search(*small_search(tmp_path, "zo_hfl", "fine_tune = [0.0]", *settings)).points
+    config = configuration.load_config(None, [*settings, "method.fine_tune=0", "data.validation_share=0.1"])
+    (row,) = run_experiment(config, tmp_path / "run", progress=Progress()).final
+    np.testing.assert_allclose(point.personal, [row["personal_accuracy"]["mean"]], atol=1e-6)
+    assert abs(row["personal_accuracy"]["mean"] - row["global_on_clients"]["mean"]) > 0.01  # y_i(x) is not x
+
+
+def test_points_that_switch_something_off_stand_among_the_others(tmp_path):
+    def scores(grid):
+        found = search.run_search(*small_search(tmp_path, "server_only", f"fine_tune = {grid}")).points
+        return {point.options["fine_tune"]: float(point.personal[0]) for point in found}
+
+    together = scores([0.1, 0.0, 0.3])
+    assert together == scores([0.0]) | scores([0.1, 0.3]) and len(set(together.values())) == 3
+
+
+def test_a_method_without_a_global_model_is_ranked_by_its_personal_models(tmp_path):
+    found = search.run_search(*small_search(tmp_path, "local_only", "client_lr = [1e-6, 0.1, 1e-5]"))
+    scores = [float(point.personal.mean()) for point in found.points]
+    assert scores == sorted(scores, reverse=True) and found.points[0].options == {"client_lr": 0.1}
+    assert all(np.isnan(point.accuracy).all() for point in found.points)
+
+
+def test_a_score_of_0_is_a_score_and_none_is_none():
+    scores = np.asarray([[[0.0, 0.0], [0.5, np.nan]], [[np.nan, np.nan], [1.0, 0.0]]])
+    np.testing.assert_array_equal(search.mean_over_clients(scores), [[0.0, 0.5], [np.nan, 0.5]])
+
+
+def test_what_a_search_prints_is_json_with_null_where_there_is_no_score(fedtier, tmp_path):
+    small_search(tmp_path, "local_only", "client_lr = [0.1]")
+    code, out, err = fedtier("search", tmp_path / "small.toml", "--json", *options(CLIENTS))
+    assert code == 0, err
+    found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert found["points"][0]["accuracy"] == [None] and 0 <= found["points"][0]["personal"][0] <= 1
+
+
+def test_a_problem_without_classes_has_nothing_to_rank_by(tmp_path):
+    config, grid = small_search(tmp_path, "zo_hfl", "penalty = [1.0]", "data.name=quadratic", "data.partition=natural")
+    with pytest.raises(FedtierError, match="quadratic"):
+        search.run_search(config, grid)

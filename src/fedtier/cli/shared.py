@@ -17,7 +17,7 @@ Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(n
 def show(what: Any) -> None:
     """On stdout: an object as JSON, words as they are, tables in colour on a terminal."""
     if isinstance(what, dict):
-        print(json.dumps(what))
+        print(json.dumps(what, allow_nan=False))
     elif isinstance(what, str):
         print(what)
     elif sys.stdout.isatty():

@@ -7,19 +7,21 @@ from ..lazy import lazily
 if TYPE_CHECKING:
     from .battery import check_method, check_problem
     from .compiled import compiled
-    from .engine import Advance, Engine, Evaluate, Init, Measure, State
+    from .engine import Advance, Engine, Evaluate, Init, Measure, State, finite_seeds, keep_seeds
     from .messages import messages
+    from .replies import Replies
     from .sweep import sweep
 
 __all__ = [
-    "Advance", "Engine", "Evaluate", "Init", "Measure", "State", "check_method", "check_problem", "compiled", "messages",
-    "sweep",
+    "Advance", "Engine", "Evaluate", "Init", "Measure", "Replies", "State", "check_method", "check_problem", "compiled",
+    "finite_seeds", "keep_seeds", "messages", "sweep",
 ]  # fmt: skip
 
 lazily(
     __name__,
     {
-        "Advance": "engine", "Engine": "engine", "Evaluate": "engine", "Init": "engine", "Measure": "engine", "State": "engine",
-        "check_method": "battery", "check_problem": "battery", "compiled": "compiled", "messages": "messages", "sweep": "sweep",
+        "Advance": "engine", "Engine": "engine", "Evaluate": "engine", "Init": "engine", "Measure": "engine",
+        "Replies": "replies", "State": "engine", "check_method": "battery", "check_problem": "battery", "compiled": "compiled",
+        "finite_seeds": "engine", "keep_seeds": "engine", "messages": "messages", "sweep": "sweep",
     },
 )  # fmt: skip

@@ -9,14 +9,14 @@ before anything is summed: results do not depend on how many devices there are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence, Sized
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Device
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import trees
 from ..errors import FedtierError, require, whole
@@ -43,17 +43,17 @@ def join_hosts(address: str, rank: int, of: int) -> None:
         ) from None
 
 
-def as_many_as_hold(state: PyTree) -> tuple:
-    """The devices to use when each holds a copy of `state`: all, or on a CPU, whose cores share one memory, as many
-    as have room for their copies in COPIES bytes."""
+def as_many_as_hold(state: PyTree) -> tuple[Device, ...]:
+    """The devices to use when each holds `state` twice, before and after a call: all, or on a CPU, whose cores share one
+    memory, as many as have room for these copies in COPIES bytes."""
     devices = tuple(jax.devices())
     if jax.default_backend() != "cpu" or jax.process_count() > 1:
         return devices
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
-    return devices[: max(1, COPIES // max(1, size))]
+    return devices[: max(1, COPIES // max(1, 2 * size))]
 
 
-def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:
+def everywhere(tree: PyTree, devices: Sequence[Device]) -> PyTree:
     """The same arrays on each device. The cores of a CPU share one copy in memory, so this costs nothing there."""
     if len(devices) < 2:
         return tree
@@ -69,7 +69,7 @@ def everywhere(tree: PyTree, devices: Sequence[Any]) -> PyTree:
     return jax.tree.unflatten(form, leaves)
 
 
-def on_all(devices: Sequence[Any], program: Callable[..., PyTree]) -> Callable[..., PyTree]:
+def on_all(devices: Sequence[Device], program: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """`program` run by each device, all with the same arguments and the same result."""
     if len(devices) < 2:
         return program
@@ -79,10 +79,10 @@ def on_all(devices: Sequence[Any], program: Callable[..., PyTree]) -> Callable[.
 def dealt(
     function: Callable[[PyTree], PyTree],
     members: PyTree,
-    devices: Sequence[Any],
+    devices: Sequence[Device],
     *,
     work: Int[Array, "S"] | None = None,
-    idle: Callable[[PyTree, Any], PyTree] = lambda members, which: members,
+    idle: Callable[[PyTree, Bool[Array, "S"]], PyTree] = lambda members, which: members,
 ) -> PyTree:
     """function(members) inside `on_all(devices, ...)`, row by row on different devices; `work` says how much a row is.
 
@@ -101,7 +101,7 @@ def dealt(
     return trees.map(lambda a: jax.lax.all_gather(a, AXIS, tiled=True)[seat], out)
 
 
-def balance(rows: int, devices: Sequence[Any]) -> float:
+def balance(rows: int, devices: Sized) -> float:
     """The share of the time that a device has something to do when rows are dealt."""
     many = max(1, len(devices))
     return rows / (many * -(-rows // many))
@@ -114,9 +114,9 @@ def rank(work: Int[Array, "S"]) -> Int[Array, "S"]:
     return jnp.sum(before, axis=1)
 
 
-def _mesh(devices: Sequence[Any]) -> Mesh:
+def _mesh(devices: Sequence[Device]) -> Mesh:
     return Mesh(np.asarray(devices), (AXIS,))
 
 
-def _is_key(a: Any) -> bool:
-    return hasattr(a, "dtype") and jnp.issubdtype(a.dtype, jax.dtypes.prng_key)
+def _is_key(a: object) -> bool:
+    return isinstance(a, jax.Array) and jnp.issubdtype(a.dtype, jax.dtypes.prng_key)

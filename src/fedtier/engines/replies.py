@@ -79,7 +79,7 @@ def judged(
     window = jnp.concatenate([replies.recent, jnp.where(came & finite, lengths, 0.0)])[-WINDOW:]
     known = jnp.where(jnp.sum(replies.recent > 0) >= LEAST, replies.recent, window)
     many = jnp.sum(known > 0)
-    shorter = jnp.sum((known > 0) & (magnitude * known < lengths[:, None]), axis=1)
+    shorter = jnp.sum((known > 0)[None] & (magnitude * known[None] < lengths[:, None]), axis=1)
     large = came & finite & (many >= LEAST) & (shorter >= (many + 1) // 2)  # the lower median is among the shorter ones
     lost = came & ~finite
     return came & finite & ~large, Replies(

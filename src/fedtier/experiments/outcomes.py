@@ -97,11 +97,13 @@ def _set_stale_aside(files: RunFolder, dataset: Dataset, progress: Progress, any
 
 
 def finished_rows(folder: Path, config: Config) -> list[dict[str, Any]] | None:
-    """The final rows of a finished run, none of one that diverged, None when it is not there or not finished."""
+    """The final rows of a finished run, none of one that diverged, None when it is not there or not finished. A run is
+    finished when every seed has its row, or is known to have diverged."""
     if (folder / DIVERGED_FILE).exists():
         return []
-    final = RunFolder(folder).final_rows(config) if (folder / "clients.json").exists() else []
-    return final if len(final) == config.run.seeds else None
+    files = RunFolder(folder)
+    final = files.final_rows(config) if (folder / "clients.json").exists() else []
+    return final if len(final) == config.run.seeds - len(files.diverged_seeds()) else None
 
 
 def _write_labels(cell: Cell, files: RunFolder, baseline: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..engines import State
+from ..engines import Replies, State
 from ..federation import Plan
 from .assemble import Experiment
 from .metrics import Scores, Traffic, error_spread, evaluated_clients, spread
@@ -70,21 +73,34 @@ def row_of(
     return row(scores, s, number, experiment.config.run.seed + s, spent, seconds, experiment.unit(s))
 
 
-def finish(experiment: Experiment, store: RunFolder, state: State, scores: Scores) -> None:
-    """The files of a run that is over."""
+def finish(experiment: Experiment, store: RunFolder, state: State, scores: Scores, diverged: Collection[int] = ()) -> None:
+    """The files of a run that is over; seeds that `diverged` have no clients in them, and no final model."""
     x = experiment.method.global_model(state.server)
     if x is not None:
+        x = jax.tree.map(lambda a: a.at[np.asarray(sorted(diverged), int)].set(jnp.nan) if diverged else a, x)
         store.write_arrays(
             "model.safetensors", x, model=experiment.model.name if experiment.model else "", seeds=experiment.config.run.seeds
         )
     who = evaluated_clients(experiment).tolist()
     names = [experiment.client_names[i] for i in who]
     clients = [
-        {"seed": experiment.config.run.seed + s, "clients": who, "names": names} | _per_client(experiment, scores, s)
+        {"seed": experiment.config.run.seed + s, "clients": who, "names": names}
+        | _per_client(experiment, scores, s)
+        | {"lost_replies": lost_replies(state, s)}
         for s in range(len(scores.f1))
+        if s not in diverged
     ]
     store.write("clients.json", json.dumps(clients).encode())
     store.log("finished")
+
+
+def lost_replies(state: State, s: int) -> list[dict[str, int]]:
+    """Of seed number s: how many replies of which client did not count although they came."""
+    if not isinstance(state.replies, Replies):  # between sites the ledger counts
+        return []
+    counts = {kind: np.asarray(getattr(state.replies, kind)[s]) for kind in ("not_finite", "too_large")}
+    lost = np.flatnonzero(sum(counts.values())).tolist()
+    return [{"client": i} | {kind: int(count[i]) for kind, count in counts.items()} for i in lost]
 
 
 def _per_client(experiment: Experiment, scores: Scores, s: int) -> dict[str, list[float | None]]:

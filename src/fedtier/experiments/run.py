@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,9 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .. import trees
-from ..engines import State, compiled
-from ..errors import NOTHING, FedtierError
+from ..engines import Replies, State, compiled, finite_seeds, keep_seeds
+from ..errors import NOTHING, FedtierError, FedtierWarning
 from .assemble import Experiment, assemble
 from .config import Config, load_config
 from .data import seeds_of
@@ -22,9 +22,10 @@ from .metrics import Scores, evaluator, traffic
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
-from .run_folder import DIVERGED_FILE, HINT_DAMAGED, RunFolder, new_folder
+from .run_folder import DIVERGED_FILE, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
 from .stopping import Stopped, stop_signals
 
+MOST_NAMED = 5  # clients in a warning about lost replies
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 CHECKPOINT = "checkpoint.safetensors"
 PREPARATION = "preprocessing.json"
@@ -50,7 +51,7 @@ class Result(NamedTuple):
 
     folder: Path
     config: Config
-    final: list[dict[str, Any]]  # one row per seed
+    final: list[dict[str, Any]]  # one row per seed that has not diverged
     experiment: Experiment
     state: State
 
@@ -125,12 +126,16 @@ class Session:
         self.engine = compiled(experiment.method, capacity=max(1, capacity), seeds=True)
         self.state = self.engine.init(experiment.x, experiment.federation)
         self.round, self.written, self.spent = 0, 0, 0.0  # rounds played, rows written, seconds before this process
+        self.diverged: dict[int, DivergedSeed] = {}  # by the seed's place: they stay in the state of their last sound stop
 
     def restore(self) -> None:
         """Goes back to the checkpoint on disk, if there is one: the state, and the rows that were written by then."""
         if (self.files.folder / CHECKPOINT).exists():
             words = self._load_checkpoint()
             self.round, self.written, self.spent = int(words["round"]), int(words["rows"]), float(words["seconds"])
+            seeds = seeds_of(self.experiment.config)
+            gone = [seed for seed in self.files.diverged_seeds() if seed.by <= self.round]  # the others are found again
+            self.diverged = {seeds.index(seed.seed): seed for seed in gone}
         self.files.keep_rows(self.written)
 
     def play(self, listener: Listener) -> Result:
@@ -151,7 +156,8 @@ class Session:
                     self.files.log(f"stopped after round {stop}")
                     raise Stopped(self.files.folder, stop)
         self.progress.stop()
-        finish(self.experiment, self.files, self.state, scores)
+        finish(self.experiment, self.files, self.state, scores, self.diverged)
+        self._warn()
         config = self.experiment.config
         return Result(self.files.folder, config, self.files.final_rows(config), self.experiment, self.state)
 
@@ -170,7 +176,6 @@ class Session:
         """Compiles rounds and evaluation; the scores of the state as it is."""
         config = self.experiment.config
         self.evaluate, self.bytes_per_message = evaluator(self.experiment, self.engine), traffic(self.experiment, self.state)
-        self.all_finite = jax.jit(trees.all_finite)
         clock = time.perf_counter()
         with self.profile.span("compile", "rounds"):
             jax.block_until_ready(self._advance(self.state, self.round, 0))  # 0 rounds: nothing moves
@@ -187,20 +192,22 @@ class Session:
         return self.engine.advance(state, experiment.federation, experiment.plan, experiment.key, first, count)[0]
 
     def _stretch(self, stop: int, first_loss: float, listener: Listener) -> Scores | None:
-        """Rounds up to `stop`; the scores there if it is time for them. A state that is lost raises Diverged."""
+        """Rounds up to `stop`; the scores there if it is time for them. Raises Diverged when no seed is left."""
         config = self.experiment.config
         with self.profile.span("rounds", f"{self.round} to {stop}"):
             state = self._advance(self.state, self.round, stop - self.round)
-            sound = bool(self.all_finite(state))
-        if not sound:
-            raise self._diverged(stop, "the state is no longer finite")
+            finite = finite_seeds(state)
+        wild = {s: "the state is no longer finite" for s in np.flatnonzero(~finite).tolist()}
+        wild = _unheard(self.experiment, state, stop) | wild
         scores = None
         if stop % config.run.eval_every == 0 or stop == config.run.rounds:
             with self.profile.span("evaluation", f"round {stop}"):
                 scores = self.evaluate(state, stop)
-            loss = _worst_loss(scores)
-            if loss > DIVERGED * max(1.0, first_loss):
-                raise self._diverged(stop, f"the loss rose from {first_loss:.3g} to {loss:.3g}")
+            wild = _too_large(scores, first_loss) | wild
+        self._leave_behind(wild, stop)
+        if self.diverged:
+            going = np.asarray([s not in self.diverged for s in range(config.run.seeds)])
+            state = keep_seeds(going, state, self.state)
         self.state, self.round = state, stop
         if scores is not None:
             self._record(scores, listener)
@@ -208,7 +215,7 @@ class Session:
 
     def _record(self, scores: Scores, listener: Listener) -> None:
         seconds = {"compile": self.compile_seconds, "run": self._seconds()}
-        seeds = range(self.experiment.config.run.seeds)
+        seeds = [s for s in range(self.experiment.config.run.seeds) if s not in self.diverged]
         rows = [row_of(self.experiment, self.bytes_per_message, scores, s, self.round, seconds) for s in seeds]
         with self.profile.span("checkpoints", "metrics"):
             self.files.append(rows)
@@ -227,13 +234,37 @@ class Session:
             self.files.write_arrays(CHECKPOINT, self.state, **words)
 
     def _load_checkpoint(self) -> dict[str, str]:
-        state, words = self.files.read_arrays(CHECKPOINT, like=self.state)
+        state, words = self.files.read_arrays(CHECKPOINT, like=self.state, newer=("replies.",))
         digest = self.experiment.config.digest()
         if words.get("config") != digest:
             rule = f"belongs to another run: its configuration has the digest {words.get('config')}, not {digest}"
             raise FedtierError(str(self.files.folder / CHECKPOINT), NOTHING, rule, HINT_DAMAGED)
         self.state = jax.tree.map(jax.numpy.asarray, state)
         return words
+
+    def _leave_behind(self, wild: dict[int, str], stop: int) -> None:
+        """Seeds that are found wild at `stop` end in the state of the last stop; with the last of them the run does."""
+        new = {s: why for s, why in wild.items() if s not in self.diverged}
+        if len(new) + len(self.diverged) == self.experiment.config.run.seeds:
+            raise self._diverged(stop, next(iter(new.values())))
+        for s, why in new.items():
+            self.diverged[s] = DivergedSeed(seeds_of(self.experiment.config)[s], self.round, stop, why)
+            self.files.log(self.diverged[s].words())
+        if new:
+            self.files.write_diverged_seeds(list(self.diverged.values()))
+
+    def _warn(self) -> None:
+        """Says which seeds and which replies did not count."""
+        for seed in self.diverged.values():
+            warnings.warn(f"{seed.words()}; it has no final row, the other seeds went on", FedtierWarning, stacklevel=2)
+        assert isinstance(self.state.replies, Replies)
+        for s, seed in enumerate(seeds_of(self.experiment.config)):
+            lines = jax.tree.map(lambda a, s=s: a[s], self.state.replies).words() if s not in self.diverged else []
+            for line in lines:
+                self.files.log(f"seed {seed}: {line}")
+            if lines:
+                rest = f"; and {len(lines) - MOST_NAMED} clients more, in run.log" if len(lines) > MOST_NAMED else ""
+                warnings.warn(f"seed {seed}: {'; '.join(lines[:MOST_NAMED])}{rest}", FedtierWarning, stacklevel=2)
 
     def _diverged(self, stop: int, why: str) -> Diverged:
         """Leaves the state after the last sound stop on disk."""
@@ -268,7 +299,21 @@ def stops(config: Config) -> list[int]:
     return [*sorted(marks), rounds] if rounds else []
 
 
-def _worst_loss(scores: Scores) -> float:
-    """The largest loss of any seed, on the server's rows or the test rows: a model that fits the former may be wild."""
-    known = [float(loss) for loss in (*scores.f1, *scores.global_loss) if not np.isnan(loss)]
-    return max(known, default=0.0)  # local_only has no global model, hence no loss
+def _unheard(experiment: Experiment, state: State, stop: int) -> dict[int, str]:
+    """The seeds in which not one reply has counted though half of the clients or more have sent one."""
+    assert isinstance(state.replies, Replies)
+    lost = np.asarray(state.replies.not_finite).sum(axis=1) + np.asarray(state.replies.too_large).sum(axis=1)
+    why = {}
+    for s, count in enumerate(lost.tolist()):
+        senders = experiment.plan.ids[s, :stop][experiment.plan.arrived[s, :stop]]
+        if count == len(senders) and 2 * len(np.unique(senders)) >= experiment.clients:
+            why[s] = "every reply was lost: not finite, or too large"
+    return why
+
+
+def _too_large(scores: Scores, first_loss: float) -> dict[int, str]:
+    """The seeds whose loss will not come back, and why: on the server's rows or on the test rows, for a model that fits the
+    former may be wild. A method without a global model has no loss."""
+    losses = np.fmax(scores.f1, scores.global_loss)  # the one that is a number
+    wild = np.flatnonzero(losses > DIVERGED * max(1.0, first_loss)).tolist()
+    return {s: f"the loss rose from {first_loss:.3g} to {losses[s]:.3g}" for s in wild}

@@ -6,6 +6,7 @@ partition.json       who has how many of which class, first seed     model.safet
 preprocessing.json   how rows become a model's inputs, by seed
 checkpoint.safetensors   the state after the round it names          environment.json, run.log
 diverged.json        why there is no end, where there is none        labels.json       what a comparison calls the run
+diverged_seeds.json  the seeds that have no end where others have one
 lock                 held by the process that writes here
 """
 
@@ -48,8 +49,20 @@ NUMERIC = (
     "experiments",
 )
 SET_ASIDE = "set-aside"  # runs in here are kept, but nobody looks at them unless told to
-DIVERGED_FILE, LABELS_FILE = "diverged.json", "labels.json"
+DIVERGED_FILE, DIVERGED_SEEDS_FILE, LABELS_FILE = "diverged.json", "diverged_seeds.json", "labels.json"
 HINT_DAMAGED = "the run's other files are untouched; start again with `fedtier run` and the folder's config.toml"
+
+
+class DivergedSeed(NamedTuple):
+    """A seed that ended before the others."""
+
+    seed: int
+    after: int  # the last round at which it was sound
+    by: int  # the round at which it was not
+    why: str
+
+    def words(self) -> str:
+        return f"seed {self.seed} diverged between rounds {self.after} and {self.by}: {self.why}"
 
 
 class Origin(NamedTuple):
@@ -131,9 +144,21 @@ class RunFolder:
     def write_arrays(self, name: str, tree: PyTree, **words: Any) -> None:
         named_arrays.save(self.folder / name, tree, {"format": FORMAT} | {key: str(value) for key, value in words.items()})
 
-    def read_arrays(self, name: str, like: PyTree) -> tuple[PyTree, dict[str, str]]:
-        """The tree and the words written with it; refuses a damaged or foreign file by name."""
-        return named_arrays.load(self.folder / name, like, FORMAT, HINT_DAMAGED)
+    def read_arrays(self, name: str, like: PyTree, newer: tuple[str, ...] = ()) -> tuple[PyTree, dict[str, str]]:
+        """The tree and the words written with it; refuses a damaged or foreign file by name. `newer` as `named_arrays.load` has
+        it."""
+        return named_arrays.load(self.folder / name, like, FORMAT, HINT_DAMAGED, newer=newer)
+
+    def write_diverged_seeds(self, seeds: list[DivergedSeed]) -> None:
+        self.write(DIVERGED_SEEDS_FILE, json.dumps([seed._asdict() for seed in seeds]).encode())
+
+    def diverged_seeds(self) -> list[DivergedSeed]:
+        """The seeds that ended before the others; none where all went on."""
+        path = self.folder / DIVERGED_SEEDS_FILE
+        try:
+            return [DivergedSeed(**seed) for seed in json.loads(path.read_bytes())] if path.exists() else []
+        except (ValueError, TypeError) as error:
+            raise FedtierError(str(path), NOTHING, f"is damaged: {error}", HINT_DAMAGED) from None
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         path = self.folder / "metrics.jsonl"

@@ -66,7 +66,7 @@ class Curve(NamedTuple):
     counts: LabelCounts | None
     names: tuple[str, ...] = ()  # of the clients, by number; empty where they have none
     same_clients: bool = False  # a client is the same party in every seed, an owner of rows, not a part that each seed draws
-    diverged: str = ""  # why there is no end
+    diverged: str = ""  # why there is no end, or not for every seed
     is_baseline: bool = False  # of the comparison that ran it
     tuned: str = ""  # how that found its settings
 
@@ -167,7 +167,8 @@ def load_run(folder: Path) -> Curve:
     points = [point for seed in clients or [] for point in _points(seed)]
     counted = LabelCounts.from_object(stored) if stored else None
     names = counted.names if counted else tuple((wire or {}).get("sites", ()))
-    diverged = (_json(folder / DIVERGED_FILE) or {}).get("why", "")
+    some = "; ".join(seed.words() for seed in RunFolder(folder).diverged_seeds())
+    diverged = (_json(folder / DIVERGED_FILE) or {}).get("why", some)
     same, over = config.data.partition == "natural" or wire is not None, clients is not None
     return Curve("", "", config.method.name, config, folder, rows, points, over, counted, names, same, diverged)
 

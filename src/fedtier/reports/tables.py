@@ -18,6 +18,7 @@ from ..experiments.comparison import METRICS
 from ..experiments.outcomes import Interval, Outcome, paired, score, values
 from . import findings, layout
 from .layout import Grid, folded
+from .strict_json import known
 
 BEST, LEVEL, BETTER, WORSE = "★", "≈", "▲", "▼"
 ONCE = "personal: the mean over clients, each on its own test rows, where a client counts once, however few rows it has"
@@ -198,15 +199,6 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
 
 FORMATS: dict[str, Callable[[Outcome], str]] = {"markdown": markdown, "latex": latex, "csv": comma_separated}
 SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
-
-
-def known(content: Any) -> Any:
-    """The content with None for every number that is not finite: NaN is no JSON."""
-    if isinstance(content, dict):
-        return {key: known(value) for key, value in content.items()}
-    if isinstance(content, list):
-        return [known(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _settings(outcome: Outcome) -> bool:

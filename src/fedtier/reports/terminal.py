@@ -18,6 +18,7 @@ from ..methods import registry
 from .clients import clients_of, worst_of
 from .layout import folded
 from .load_runs import at, load_run
+from .strict_json import known
 from .tables import note
 
 Part = Table | str
@@ -173,7 +174,7 @@ def search_object(found: Search) -> dict[str, Any]:
         {"options": point.options, "accuracy": point.accuracy.tolist(), "personal": point.personal.tolist()}
         for point in found.points
     ]
-    return {"points": points, "seconds": found.seconds}
+    return known({"points": points, "seconds": found.seconds})
 
 
 def search_table(found: Search) -> list[Part]:
@@ -208,12 +209,14 @@ def percent(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{100 * value:.2f}"
 
 
-def byte_size(count: int) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count = count / 1000  # type: ignore[assignment]
-    return f"{count:.3g} TB"
+def byte_size(count: float) -> str:
+    """Three digits and a unit: a number that is rounded to 1000 is 1 of the next unit."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        shown = f"{count:.3g}"
+        if float(shown) < 1000:
+            return f"{shown} {unit}"
+        count /= 1000
+    return f"{count:,.0f} PB"
 
 
 def _default(parameter: inspect.Parameter) -> Any:

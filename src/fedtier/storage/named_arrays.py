@@ -65,9 +65,15 @@ def save(path: Path, tree: PyTree, words: dict[str, str]) -> None:
     write_whole(path, safetensors.numpy.save(contiguous, metadata=words))
 
 
-def load(path: Path, like: PyTree, format: str, hint: str) -> tuple[PyTree, dict[str, str]]:
-    """(the tree shaped like `like`, the words of the header); refuses a file that is damaged or of another format."""
+def load(path: Path, like: PyTree, format: str, hint: str, *, newer: tuple[str, ...] = ()) -> tuple[PyTree, dict[str, str]]:
+    """(the tree shaped like `like`, the words of the header); refuses a file that is damaged or of another format.
+
+    Arrays whose names begin with one of `newer` are those of `like` where the file, written before there were any, has none.
+    """
     arrays, words = load_arrays(path, format, hint)
+    since = {name: a for name, a in to_arrays(like).items() if name.startswith(newer)} if newer else {}
+    if not since.keys() & arrays.keys():
+        arrays = since | arrays
     return from_arrays(arrays, like, str(path)), words
 
 

@@ -80,7 +80,7 @@ def table1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
             "md": "\n\n".join([*map(layout.markdown, grids), note, *summary(found), claims]) + "\n",
             "tex": f"% {note.replace('±', '+-')}\n" + "\n\n".join(map(layout.latex, grids)) + "\n",
             "csv": table.comma_separated(outcome, paper),
-            "json": json.dumps(content, indent=1) + "\n",
+            "json": json.dumps(content, indent=1, allow_nan=False) + "\n",
         }
         for ending, text in files.items():
             write_whole(order.out / f"{order.name}.{ending}", text.encode())

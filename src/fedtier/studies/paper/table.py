@@ -9,6 +9,7 @@ from typing import Any
 
 from ...experiments.outcomes import Outcome, interval, values
 from ...reports.layout import Grid
+from ...reports.strict_json import known
 from ...reports.tables import show
 from .orderings import Ordering, Published
 
@@ -40,22 +41,19 @@ def comma_separated(outcome: Outcome, paper: Published) -> str:
 
 
 def as_object(outcome: Outcome, paper: Published, found: list[Ordering]) -> dict[str, Any]:
-    def known(number: float) -> float | None:
-        return None if math.isnan(number) else number
-
     cells = []
     for cell in outcome.comparison.cells:
         numbers = values(outcome.finals[cell.method, cell.setting], "global")
         mean, half = interval(numbers)
         cells.append({
             "method": cell.method, "setting": cell.setting, "run": str(cell.folder), "values": numbers.tolist(),
-            "mean": known(mean), "half_width": known(half), "paper": paper.of(cell.method, cell.setting),
+            "mean": mean, "half_width": half, "paper": paper.of(cell.method, cell.setting),
         })  # fmt: skip
     claims = [
-        {"claim": o.words, "paper": o.paper, "here": known(o.here.mean), "half_width": known(o.here.half), "verdict": o.verdict}
+        {"claim": o.words, "paper": o.paper, "here": o.here.mean, "half_width": o.here.half, "verdict": o.verdict}
         for o in found
     ]
-    return {"source": paper.source, "cells": cells, "orderings": claims}
+    return known({"source": paper.source, "cells": cells, "orderings": claims})
 
 
 def accuracy(rows: list[dict[str, Any]]) -> str:
