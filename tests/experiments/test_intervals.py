@@ -41,7 +41,7 @@ def test_a_corrected_interval_holds_its_level_where_the_plain_one_does_not():
 
 def test_the_rows_that_judge_a_metric_and_how_often_they_are_drawn_decide_its_interval():
     assert ratio("global") == pytest.approx(TEST / TRAINING) == ratio("loss")
-    for personal in ("personal", "personal_by_rows", "worst", "p10", "global_on_clients"):
+    for personal in ("personal", "personal_by_rows", "worst", "p10", "global_on_clients", "personal_rmse", "worst_rmse"):
         assert ratio(personal) == ratio(personal, "data.test_seed=3") == pytest.approx(HELD / TRAINING)
     assert ratio("global", "data.test_seed=3") == 0.0  # the same rows for every seed
     assert ratio("f") == 0.0  # on rows that were trained on

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedtier.experiments.metrics import spread
-from fedtier.reports import clients, load_runs, page
+from fedtier.reports import charts, clients, load_runs, page, page_clients, style
 from fedtier.reports.load_runs import Point
 
 
@@ -30,12 +30,14 @@ def test_two_test_rows_do_not_decide_who_is_worst(cells):
     curve = curve_with(cells, ("tiny", "worst", "large"), points)
     worst = clients.worst_of(clients.clients_of([curve]), "m")
     assert worst is not None and worst.name == "worst"
-    text = clients.section([curve], "t")
+    text = page_clients.section([curve], "t")
     assert "Worst client: worst." in text and "70.0 % of its 10 test rows" in text and "(1 of 3 clients" in text
     assert text.index("worst</th>") < text.index("large</th>") < text.index("tiny</th>")
     alone = curve_with(cells, ("tiny",), points[:1])
     assert clients.worst_of(clients.clients_of([alone]), "m") is None
-    assert "Worst client: not to be told." in clients.section([alone], "t") and "▼" not in clients.section([alone], "t")
+    assert "Worst client: not to be told." in page_clients.section([alone], "t") and "▼" not in page_clients.section(
+        [alone], "t"
+    )
 
 
 def test_a_run_writes_how_many_rows_judge_each_client_and_the_mean_by_rows(outcome):
@@ -54,6 +56,21 @@ def test_the_mean_by_rows_is_that_of_all_test_rows_together():
     found = spread(np.asarray([0.5, 0.5, 1.0, np.nan]), np.asarray([2, 18, 80, 0]))
     assert found["by_rows"] == pytest.approx(0.9) and found["mean"] == pytest.approx(2 / 3)
     assert spread(np.asarray([0.5]))["by_rows"] is None and spread(np.asarray([np.nan]), np.asarray([0]))["by_rows"] is None
+
+
+def test_nobody_counts_rows_that_a_site_does_not_tell():
+    found = spread(np.asarray([0.5, 0.7]), np.asarray([np.nan, np.nan]))
+    assert found["by_rows"] is None and found["min"] == 0.5 and found["mean"] == pytest.approx(0.6)
+
+
+def test_of_a_regression_the_largest_error_is_the_worst_and_stands_first(cells):
+    points = [Point(0, 0, 2.0, 1.5, 20), Point(1, 0, 4.0, 3.25, 20), Point(2, 0, 9.0, 9.0, 2)]
+    curve = curve_with(cells, ("small", "worst", "tiny"), points)._replace(errors=True)
+    text = page_clients.section([curve], "t")
+    assert "Worst client: worst." in text and "has an error (rmse) of 3.25 on its 20 test rows" in text
+    assert text.index("worst</th>") < text.index("small</th>") < text.index("tiny</th>") and 'aria-sort="descending"' in text
+    ((_, chart),) = charts.client_charts([curve], style.looks([curve]))
+    assert chart["data"][1]["x"] == (2.0, 4.0, 9.0) and chart["layout"]["xaxis"]["title"]["text"] == "global model (rmse)"
 
 
 def test_names_stand_wherever_clients_do(cells):

@@ -9,7 +9,8 @@ import pytest
 from fedtier.experiments import config as configuration
 from fedtier.experiments.comparison import Cell, Comparison
 from fedtier.experiments.outcomes import Outcome
-from fedtier.reports import findings, page_tables, tables
+from fedtier.reports import findings, layout, page_tables, tables
+from fedtier.reports.layout import Grid
 
 FIXED = configuration.load_config(None, ["data.test_seed=0"])  # all seeds have the same test rows: Student's t
 DRAWN = configuration.load_config(None, [])
@@ -57,6 +58,17 @@ def test_one_seed_leaves_nothing_certain_and_a_loss_is_better_below():
     assert said == "In test loss b is certainly best (0.2767, 0.1067 ± 0.0287 below c)."
 
 
+def test_of_a_regression_errors_are_told_and_neither_loss_nor_r2():
+    finals = {
+        (m, ""): [{"seed": s, "global_rmse": e + s / 10, "global_r2": 0.5, "global_loss": 1.0} for s in range(3)]
+        for m, e in (("a", 12.0), ("b", 10.0))
+    }
+    finals["b", ""][2]["global_rmse"] = 11.2  # a - b: 2, 2, 1: mean 5/3, s = 0.57735, half = 4.302653 * 0.57735 / sqrt(3)
+    outcome = made_up(CERTAIN, metrics=("rmse", "r2", "loss"))._replace(finals=finals)
+    assert findings.sentence(outcome) == "In the global model's error b is certainly best (10.43, 1.67 ± 1.43 below a)."
+    assert findings.lower_is_better("rmse") and not findings.lower_is_better("r2") and findings.lower_is_better("worst_rmse")
+
+
 def test_over_several_settings_leads_are_counted():
     scores = {(m, s): v for s in ("x", "y") for m, v in CERTAIN.items()} | {("a", "y"): [0.8, 0.9, 0.7]}
     said = findings.sentence(made_up(scores))
@@ -100,6 +112,15 @@ def test_how_settings_were_found_stands_below_a_table():
     tuned = outcome._replace(comparison=outcome.comparison._replace(cells=cells))
     assert "<li>b: best of 9 points &lt;b&gt;</li>" in page_tables.results(tuned)
     assert "How settings were found" not in page_tables.results(outcome)
+
+
+def test_a_number_has_as_many_decimals_as_its_size_leaves_and_a_wide_table_is_cut_into_narrow_ones():
+    shown = [tables.show(tables.Interval(mean, 0.5), "loss") for mean in (0.25, 51.25, 1234.5, 123456.0)]
+    assert shown == ["0.2500 ± 0.5000", "51.250 ± 0.500", "1234.5 ± 0.5", "123456 ± 0"]
+    wide = Grid(["method", *"abcdef"], [["m" * 40, *["9" * 14] * 6]], 1)
+    parts = layout.narrow(wide)
+    assert [part.headings for part in parts] == [["method", *"abc"], ["method", *"def"]]
+    assert all(part.rows[0][0] == "m" * 40 for part in parts)
 
 
 def test_a_table_is_strict_json_even_with_nothing_measured():

@@ -38,7 +38,7 @@ def test_the_table_of_ten_seeds_fits_into_80_columns(small):
 
     made_up = small._replace(finals={key: [row(seed) for seed in range(10)] for key in small.finals})
     table = plain(demo.show_demo(made_up, Path("d")).parts[:1])
-    assert max(len(line.rstrip()) for line in table.splitlines()) <= 80 and "by rows" in table and "1.61 MB" in table
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= 80 and "rows %" in table and "1.61 MB" in table
 
 
 def no_constants(word: str):

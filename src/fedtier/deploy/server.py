@@ -24,7 +24,7 @@ from ..engines import State
 from ..engines.engine import check_federation, initial_state
 from ..errors import require
 from ..experiments.assemble import Experiment
-from ..experiments.metrics import FEWEST, Quality, Scores, evaluated_clients, global_scores
+from ..experiments.metrics import Quality, Scores, evaluated_clients, global_scores
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row
 from ..experiments.run import Result
@@ -146,8 +146,8 @@ class _Server:
         empty = Quality(*(np.full((1, len(who)), np.nan) for _ in Quality._fields))
         personal, shared = (empty._replace(**{known: value}) for value in told_quality)
         f1, loss, test = jax.tree.map(lambda a: np.asarray(a)[None], self.measure(ledger.server, self.federation))
-        unasked = np.full((1, len(who)), FEWEST)  # a site says itself how many rows it holds back: all may be the worst
-        self.scores = Scores(f1, loss, test, f2, personal, shared, unasked)
+        unsaid = np.full((1, len(who)), np.nan)  # how many rows it holds back, a site does not say: any may be the worst
+        self.scores = Scores(f1, loss, test, f2, personal, shared, unsaid)
         self._write(self.scores, ledger, number)
         return ledger
 

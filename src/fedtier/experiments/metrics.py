@@ -136,14 +136,15 @@ def _one(row: PyTree) -> PyTree:
 
 def spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
     """Mean over the clients that have a value, each counting once; `by_rows` is the mean in which each of the `held` rows
-    counts once; worst and 10th percentile are over those with at least FEWEST held-back rows."""
+    counts once; worst and 10th percentile are over those with at least FEWEST held-back rows. NaN in `held`: nobody says how
+    many rows that client holds back, so there is no mean by rows, and the client may be the worst."""
     known = np.isfinite(values)
-    weights = None if held is None else held[known]
-    judged = values[known if held is None else known & (held >= FEWEST)]
-    by_rows = None if weights is None or not weights.any() else float(np.average(values[known], weights=weights))
+    held = np.full(len(values), np.nan) if held is None else held
+    judged, weights = values[known & ~(held < FEWEST)], held[known]
+    counted = np.isfinite(weights).all() and weights.any()
     return {
         "mean": float(values[known].mean()) if known.any() else None,
-        "by_rows": by_rows,
+        "by_rows": float(np.average(values[known], weights=weights)) if counted else None,
         "min": float(judged.min()) if len(judged) else None,
         "p10": float(np.percentile(judged, 10)) if len(judged) else None,
     }

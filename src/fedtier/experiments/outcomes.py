@@ -180,8 +180,9 @@ def resampling_ratio(config: Config, metric: str) -> float:
     if data.validation_share:
         tested, held = server * data.validation_share, clients * data.validation_share
         server, clients = server - tested, clients - held
-    judged = {"personal_accuracy": held, "global_on_clients": held, "f": 0.0}
-    return judged.get(METRICS[metric].path[0], tested) / (server + clients)
+    what = METRICS[metric].path[0]
+    of_clients = what.startswith("personal") or what.endswith("on_clients")
+    return (held if of_clients else 0.0 if what == "f" else tested) / (server + clients)
 
 
 def score(outcome: Outcome, method: str, setting: str, metric: str) -> Interval:

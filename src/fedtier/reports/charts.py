@@ -55,12 +55,12 @@ def curve_chart(curves: Sequence[Curve], look: dict[str, Look], measure: Measure
 
 
 def _frame(drawn: Sequence[Band], measure: Measure) -> dict[str, Any]:
-    """The part of the axis where methods differ: from the lowest mean after the first fifth of the evaluations on. A loss
-    that falls more than five-fold has a logarithmic axis instead."""
+    """The part of the axis where accuracies differ: from the lowest mean after the first fifth of the evaluations on. A loss
+    or an error that falls more than five-fold has a logarithmic axis instead."""
     late = [line.mean[min(len(line.mean) - 1, -(-len(line.mean) // 5)) :] for line in drawn]
     if not late:
         return {}
-    if measure.key == "loss":
+    if measure.scale == 1.0:  # a loss or an error
         every = np.concatenate([line.mean for line in drawn])
         marks = [float(f"{digit}e{power}") for power in range(-9, 10) for digit in (1, 2, 5)]
         inside = [mark for mark in marks if 0.8 * every.min() < mark < 1.3 * every.max()]
@@ -83,10 +83,8 @@ def _level(curves: Sequence[Curve], across: Across, value: float, colour: str, d
 def client_charts(curves: Sequence[Curve], look: dict[str, Look], most: int = MOST_POINTS) -> list[tuple[str, Chart]]:
     """By method, one point a client: the personal against the global model, all on one scale; none without both."""
     shown = {curve.method: _pairs(curve)[: most // max(1, len(curves))] for curve in curves}
-    lowest = min((min(pair[:2]) for pairs in shown.values() for pair in pairs), default=0.0)
-    ends = [max(0.0, 10 * np.floor(lowest / 10)), 100.0]
-    frame = [ends[0] - 0.04 * (100 - ends[0]) - 1, 101 + 0.03 * (100 - ends[0])]
-    axis = {"range": [round(end, 2) for end in frame], "dtick": 20 if ends[0] < 50 else 10, "constrain": "domain"}
+    errors = any(curve.errors for curve in curves)
+    axis, ends = _error_axis(shown) if errors else _share_axis(shown)
     diagonal = {"x": ends, "y": ends, "mode": "lines", "line": {"color": FAINT, "width": 1}, "hoverinfo": "skip"}
     out = []
     for method, pairs in shown.items():
@@ -95,25 +93,43 @@ def client_charts(curves: Sequence[Curve], look: dict[str, Look], most: int = MO
         x, y, words, few = zip(*pairs, strict=True)
         dots = {
             "x": x, "y": y, "text": words, "meta": method, "mode": "markers", "showlegend": False,
-            "hovertemplate": "%{text}<br>global %{x:.1f} %, personal %{y:.1f} %<extra></extra>",
+            "hovertemplate": "%{text}<br>global %{x:.4g}, personal %{y:.4g}<extra></extra>",
             "marker": {
                 "color": look[method].colour, "size": 8, "opacity": 0.6,
                 "symbol": ["circle-open" if one else "circle" for one in few],
             },
         }  # fmt: skip
-        layout = _layout(method, "global model (%)", "personal model (%)")
+        sort = "rmse" if errors else "%"
+        layout = _layout(method, f"global model ({sort})", f"personal model ({sort})")
         layout["xaxis"] |= axis
         layout["yaxis"] |= axis | {"scaleanchor": "x"}
         out.append((method, {"data": [diagonal | {"showlegend": False}, dots], "layout": layout}))
     return out
 
 
-def _pairs(curve: Curve) -> list[tuple[float, float, str, bool]]:
+Pairs = list[tuple[float, float, str, bool]]
+
+
+def _share_axis(shown: dict[str, Pairs]) -> tuple[dict[str, Any], list[float]]:
+    """The axis of accuracies, from the ten below the lowest to 100, and the ends of its diagonal."""
+    lowest = min((min(pair[:2]) for pairs in shown.values() for pair in pairs), default=0.0)
+    start = max(0.0, 10 * float(np.floor(lowest / 10)))
+    frame = [round(start - 0.04 * (100 - start) - 1, 2), round(101 + 0.03 * (100 - start), 2)]
+    return {"range": frame, "dtick": 20 if start < 50 else 10, "constrain": "domain"}, [start, 100.0]
+
+
+def _error_axis(shown: dict[str, Pairs]) -> tuple[dict[str, Any], list[float]]:
+    """The axis of errors, from 0 to the largest, and the ends of its diagonal."""
+    largest = max((max(pair[:2]) for pairs in shown.values() for pair in pairs), default=1.0)
+    return {"range": [-0.04 * largest, 1.06 * largest], "constrain": "domain"}, [0.0, largest]
+
+
+def _pairs(curve: Curve) -> Pairs:
     """(global, personal, who, whether it has few test rows) of each client with both models."""
-    several = len({point.seed for point in curve.points}) > 1
+    several, scale = len({point.seed for point in curve.points}) > 1, 1.0 if curve.errors else 100.0
     return [
         (
-            round(100 * p.shared, 3), round(100 * p.personal, 3),
+            _number(scale * p.shared), _number(scale * p.personal),
             curve.client(p.client) + (f", seed {p.seed}" if several else ""),
             p.rows is not None and p.rows < FEWEST,
         )
@@ -213,4 +229,8 @@ def _short(words: str) -> str:
 
 
 def _numbers(values: np.ndarray, divide: float) -> list[float]:
-    return [float(f"{value / divide:.6g}") for value in values]
+    return [_number(value / divide) for value in values]
+
+
+def _number(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from ..experiments.comparison import METRICS
 from ..experiments.outcomes import Interval, Outcome, interval, paired, resampling_ratio, score, values
-from .load_runs import Curve, data_of
+from .load_runs import Curve
 
 PLACES = {
     "global": "in global accuracy", "personal": "in personal accuracy", "personal_by_rows": "in personal accuracy",
-    "worst": "at the worst client",
+    "worst": "at the worst client", "rmse": "in the global model's error", "personal_rmse": "in the personal models' error",
+    "worst_rmse": "in the worst client's error",
 }  # fmt: skip
+ASIDE = {"loss", "f", "mae", "r2"}  # no contest where there is another metric
 CORRECTED = "corrected for seeds that split the same rows anew: s^2 (1/n + n_test/n_train), Nadeau and Bengio 2003"
 PLAIN = "all seeds are judged on the same rows"
 
@@ -67,9 +69,9 @@ def lead(outcome: Outcome, metric: str, setting: str) -> Lead | None:
 
 
 def leads(outcome: Outcome) -> list[Lead]:
-    """One for each setting and metric; a loss counts only where there is no accuracy, and of the two means over clients the
-    one by rows, where there are both."""
-    metrics = [m for m in outcome.comparison.metrics if METRICS[m].percent] or [*outcome.comparison.metrics]
+    """One for each setting and metric; a loss counts only where there is no accuracy and no error, and of the two means over
+    clients the one by rows, where there are both."""
+    metrics = [m for m in outcome.comparison.metrics if m not in ASIDE] or [*outcome.comparison.metrics]
     metrics = [m for m in metrics if m != "personal" or "personal_by_rows" not in metrics]
     settings = dict.fromkeys(setting for _, setting in outcome.finals)
     found = [lead(outcome, metric, setting) for metric in metrics for setting in settings]
@@ -105,15 +107,19 @@ def reached(curve: Curve) -> str:
         end = f"diverged: {curve.diverged}" if curve.diverged else "is not finished"
         last = f"round {curve.rows[-1]['round']} of {curve.config.run.rounds}"
         return f"{curve.method}{where} {end}; it was last judged after {last}."
-    personal = "personal_by_rows" if any(not math.isnan(v) for v in values(final, "personal_by_rows")) else "personal"
-    words = {"global": "on the test rows", personal: "with the clients' personal models", "worst": "at the worst client"}
-    found = {metric: interval(values(final, metric), resampling_ratio(curve.config, metric)) for metric in (*words, "loss")}
-    parts = [
-        f"{amount(found[metric], metric)} {where}" for metric, where in words.items() if not math.isnan(found[metric].mean)
-    ]
-    parts = parts or [f"a test loss of {amount(found['loss'], 'loss')}"]
+    by_rows = any(not math.isnan(value) for value in values(final, "personal_by_rows"))
+    words = {
+        "global": "on the test rows", "personal_by_rows" if by_rows else "personal": "with the clients' personal models",
+        "worst": "at the worst client", "rmse": "(rmse) on the test rows",
+        "personal_rmse": "with the clients' personal models", "worst_rmse": "at the worst client", "loss": "",
+    }  # fmt: skip
+    found = {metric: interval(values(final, metric), resampling_ratio(curve.config, metric)) for metric in words}
+    known = [metric for metric in words if not math.isnan(found[metric].mean)]
+    shown = [metric for metric in known if metric not in ASIDE] or known
+    parts = [f"{amount(found[metric], metric)} {words[metric]}".rstrip() for metric in shown]
+    what = "" if METRICS[shown[0]].percent else "an error of " if shown[0] not in ASIDE else "a test loss of "
     sure = f"95 % intervals over {len(final)} seeds" if len(final) > 1 else "one seed, so how sure this is cannot be said"
-    return f"{curve.method} on {data_of(curve.config)}{where} reached {joined(parts)} ({sure})."
+    return f"{curve.method} on {curve.config.data.title}{where} reached {what}{joined(parts)} ({sure})."
 
 
 def over_settings(found: Sequence[Lead]) -> str:
@@ -141,14 +147,14 @@ def against(one: Lead) -> str:
 
 def apart(one: Lead) -> str:
     """`0.7 ± 0.8 points`."""
-    digits = _digits(one.margin.half, one.metric)
+    digits = _digits(one.margin, one.metric)
     half = "" if math.isnan(one.margin.half) else f" ± {one.margin.half:.{digits}f}"
     return f"{one.margin.mean:.{digits}f}{half}" + (" points" if METRICS[one.metric].percent else "")
 
 
 def amount(value: Interval, metric: str) -> str:
     """`95.9 ± 0.7 %`, without the half-width where there is none."""
-    digits = _digits(value.half, metric)
+    digits = _digits(value, metric)
     half = "" if math.isnan(value.half) else f" ± {value.half:.{digits}f}"
     return f"{value.mean:.{digits}f}{half}" + (" %" if METRICS[metric].percent else "")
 
@@ -179,7 +185,10 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
 
 
-def _digits(half: float, metric: str) -> int:
-    """As many as the half-width needs to show a digit, at least one."""
-    least = 1 if METRICS[metric].percent else 4
-    return least if math.isnan(half) or half <= 0 else min(4, max(least, math.ceil(-math.log10(half))))
+def _digits(value: Interval, metric: str) -> int:
+    """One for a percentage, or as many as its half-width needs to show a digit; of other numbers, three that count."""
+    known = not math.isnan(value.half) and value.half > 0
+    if METRICS[metric].percent:
+        return min(4, max(1, math.ceil(-math.log10(value.half)))) if known else 1
+    smallest = value.half if known else abs(value.mean) / 10
+    return min(6, max(0, math.ceil(-math.log10(smallest)) + 2)) if smallest else 4

@@ -29,6 +29,28 @@ class Grid(NamedTuple):
         return [k > 0 and group != groups[k - 1] for k, group in enumerate(groups)]
 
 
+def narrow(grid: Grid) -> list[Grid]:
+    """The table in as many as it takes to keep each within a terminal, the columns of words in all of them."""
+
+    def wide(column: int) -> int:
+        cells = [part for row in (grid.headings, *grid.rows) for part in row[column].splitlines()]
+        longest = max(map(len, cells), default=0)
+        return 3 + (min(longest, WORDS) if column < grid.left else longest)
+
+    words = [*range(grid.left)]
+    parts: list[list[int]] = [[]]
+    for column in range(grid.left, len(grid.headings)):
+        if parts[-1] and 1 + sum(map(wide, [*words, *parts[-1], column])) > WIDTH:
+            parts.append([])
+        parts[-1].append(column)
+
+    def of(columns: list[int]) -> Grid:
+        rows = [[row[column] for column in columns] for row in grid.rows]
+        return grid._replace(headings=[grid.headings[column] for column in columns], rows=rows)
+
+    return [of([*words, *part]) for part in parts]
+
+
 def markdown(grid: Grid) -> str:
     rule = ["---" if k < grid.left else "---:" for k in range(len(grid.headings))]
     rows = [grid.headings, rule, *grid.rows]

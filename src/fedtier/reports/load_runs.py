@@ -37,13 +37,8 @@ def title_of(name: str) -> str:
     return METHODS[name].title if name in METHODS else name
 
 
-def data_of(config: Config) -> str:
-    """What people call the data: one's own by the file's name."""
-    return Path(config.data.file).name if config.data.file else config.data.name
-
-
 class Point(NamedTuple):
-    """A client at the end of a run: accuracies on its own test rows."""
+    """A client at the end of a run, on its own test rows: accuracies, or errors of a regression in the label's unit."""
 
     client: int
     seed: int
@@ -69,6 +64,7 @@ class Curve(NamedTuple):
     diverged: str = ""  # why there is no end, or not for every seed
     is_baseline: bool = False  # of the comparison that ran it
     tuned: str = ""  # how that found its settings
+    errors: bool = False  # the scores of its clients are errors of a regression, not accuracies
 
     def final(self) -> list[dict[str, Any]]:
         """The row of the last round of each seed that has got there."""
@@ -170,14 +166,17 @@ def load_run(folder: Path) -> Curve:
     some = "; ".join(seed.words() for seed in RunFolder(folder).diverged_seeds())
     diverged = (_json(folder / DIVERGED_FILE) or {}).get("why", some)
     same, over = config.data.partition == "natural" or wire is not None, clients is not None
-    return Curve("", "", config.method.name, config, folder, rows, points, over, counted, names, same, diverged)
+    errors = bool(clients) and "personal_rmse" in clients[0]
+    made = Curve("", "", config.method.name, config, folder, rows, points, over, counted, names, same, diverged)
+    return made._replace(errors=errors)
 
 
 def _points(seed: dict[str, Any]) -> Iterator[Point]:
     """The clients of one seed in clients.json; older files do not tell who they are and how many test rows they have."""
     count = len(seed["personal"])
     who, held = seed.get("clients", range(count)), seed.get("held", [None] * count)
-    columns = (who, [seed["seed"]] * count, seed["global"], seed["personal"], held)
+    shared, personal = seed.get("global_rmse", seed["global"]), seed.get("personal_rmse", seed["personal"])
+    columns = (who, [seed["seed"]] * count, shared, personal, held)
     yield from (Point(*numbers) for numbers in zip(*columns, strict=True))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..experiments.metrics import FEWEST
 from ..storage.files import write_whole
-from . import charts, clients, findings, page_tables, plots
-from .load_runs import Curve, band, data_of, load_runs, outcome, settings, title_of
+from . import charts, findings, page_clients, page_tables, plots
+from .load_runs import Curve, band, load_runs, outcome, settings, title_of
 from .style import ACROSS, DARK, MEASURES, Look, looks
 
 BANDS = "Lines are means over seeds, bands span the seeds from the lowest to the highest."
@@ -102,7 +102,8 @@ def _section(members: list[Curve], look: dict[str, Look], prefix: str, figures: 
 
 def _curves(members: list[Curve], look: dict[str, Look], prefix: str, figures: dict[str, charts.Chart]) -> list[str]:
     several = len({row["seed"] for curve in members for row in curve.rows}) > 1
-    words = f"{BANDS if several else ONE_SEED} {FRAME}{_levels(members)}"
+    framed = f" {FRAME}" if any(band(curve, "round", ("global_accuracy",)) for curve in members) else ""
+    words = f"{BANDS if several else ONE_SEED}{framed}{_levels(members)}"
     switch = "".join(
         f'<button type="button" data-across="{across.key}" aria-pressed="{str(across is ACROSS[0]).lower()}">'
         f"{escape(across.words)}</button>"
@@ -122,11 +123,12 @@ def _curves(members: list[Curve], look: dict[str, Look], prefix: str, figures: d
 
 
 def _clients(members: list[Curve], look: dict[str, Look], prefix: str, figures: dict[str, charts.Chart]) -> list[str]:
-    table = clients.section(members, f"{prefix}-table")
+    table = page_clients.section(members, f"{prefix}-table")
     squares = charts.client_charts(members, look)
     parts = [f"<h3>Clients</h3>{table}"] if table else []
     if squares:
-        what = "One point is one client of one seed, on its own test rows; above the diagonal its personal model wins. "
+        side = "below" if any(curve.errors for curve in members) else "above"
+        what = f"One point is one client of one seed, on its own test rows; {side} the diagonal its personal model wins. "
         what += f"Hollow: fewer than {FEWEST} test rows."
         shown = [method for method, _ in squares]
         alone = [curve.method for curve in members if curve.method not in shown and curve.finished]
@@ -174,7 +176,7 @@ def _legend(members: list[Curve], look: dict[str, Look]) -> str:
 
 
 def _title(curves: Sequence[Curve]) -> str:
-    names = findings.joined(list(dict.fromkeys(data_of(curve.config) for curve in curves)))
+    names = findings.joined(list(dict.fromkeys(curve.config.data.title for curve in curves)))
     methods = list(dict.fromkeys(title_of(curve.name) for curve in curves))
     return f"{findings.joined(methods) if len(methods) <= 4 else f'{len(methods)} methods'} on {names}"
 
@@ -185,8 +187,9 @@ def _words(curves: Sequence[Curve]) -> str:
     count = sorted({len(curve.names) for curve in curves if curve.names})
     parts = [f"{'/'.join(map(str, count))} clients"] if count else []
     parts += [f"{'/'.join(map(str, rounds))} rounds", f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"]
+    loaded = next((curve.counts.said[0] for curve in curves if curve.counts and curve.counts.said), "")
     lost = [f"{curve.method} ({curve.diverged})" for curve in curves if curve.diverged]
     cut = [curve.method for curve in curves if not curve.finished and not curve.diverged]
-    words = ", ".join(parts) + "."
+    words = ", ".join(parts) + "." + (f" First seed of {loaded}." if loaded else "")
     words += f" Diverged: {', '.join(lost)}." if lost else ""
     return words + (f" Not finished yet: {', '.join(cut)}." if cut else "")

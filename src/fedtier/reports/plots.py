@@ -170,6 +170,9 @@ def clients_figure(curves: Sequence[Curve]) -> Figure | None:
     shown = [curve for curve in curves if any(p.shared is not None and p.personal is not None for p in curve.points)]
     if not shown:
         return None
+    errors = any(curve.errors for curve in shown)
+    known = [value for curve in shown for p in curve.points for value in (p.shared, p.personal) if value is not None]
+    end, sort = (max(known), "rmse") if errors else (100, "%")
     columns = len(shown) if len(shown) <= 4 else 3
     rows = -(-len(shown) // columns)
     figure = Figure(figsize=(2.5 * columns, 2.7 * rows), layout="constrained")
@@ -179,14 +182,14 @@ def clients_figure(curves: Sequence[Curve]) -> Figure | None:
         axes.set_axis_off()
     for axes, curve in zip(grid.flat, shown, strict=False):
         pairs = np.asarray([(p.shared, p.personal) for p in curve.points if p.shared is not None and p.personal is not None])
-        axes.plot([0, 100], [0, 100], color="#aaaaaa", linewidth=1)
-        axes.scatter(*(100 * pairs.T), s=16, color=look[curve.method].colour, alpha=0.6, linewidths=0)
-        axes.set(title=curve.method, xlim=(-4, 104), ylim=(-4, 104), aspect="equal")
+        axes.plot([0, end], [0, end], color="#aaaaaa", linewidth=1)
+        axes.scatter(*((1 if errors else 100) * pairs.T), s=16, color=look[curve.method].colour, alpha=0.6, linewidths=0)
+        axes.set(title=curve.method, xlim=(-0.04 * end, 1.04 * end), ylim=(-0.04 * end, 1.04 * end), aspect="equal")
     for axes in grid.flat[max(0, len(shown) - columns) : len(shown)]:  # nothing below them
-        axes.set_xlabel("global model (%)")
+        axes.set_xlabel(f"global model ({sort})")
         axes.tick_params(labelbottom=True)
     for axes in grid[:, 0]:
-        axes.set_ylabel("personal model (%)")
+        axes.set_ylabel(f"personal model ({sort})")
     return figure
 
 

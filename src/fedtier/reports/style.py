@@ -46,8 +46,9 @@ MEASURES = (
     Measure("global", "Global accuracy", "accuracy (%)", ("global_accuracy",), 100.0),
     Measure("personal", "Personal accuracy, mean over clients", "accuracy (%)", ("personal_accuracy", "mean"), 100.0),
     Measure("worst", "Personal accuracy, worst client", "accuracy (%)", ("personal_accuracy", "min"), 100.0),
-    Measure("rmse", "Global error", "rmse, in the label's unit", ("global_rmse",), 1.0),
-    Measure("personal_rmse", "Personal error", "mean rmse, in the label's unit", ("personal_rmse", "mean"), 1.0),
+    Measure("rmse", "Global error", "rmse (label's unit)", ("global_rmse",), 1.0),
+    Measure("personal_rmse", "Personal error, mean over clients", "rmse (label's unit)", ("personal_rmse", "mean"), 1.0),
+    Measure("worst_rmse", "Personal error, worst client", "rmse (label's unit)", ("personal_rmse", "max"), 1.0),
 )
 ACROSS = (
     Across("round", "rounds", "rounds"),

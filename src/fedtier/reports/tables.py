@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -84,11 +85,16 @@ def cells(outcome: Outcome) -> list[list[str]]:
 
 def show(value: Interval, metric: str, plus: str = "") -> str:
     """`91.20 ± 0.31`; a dash where there is nothing to measure, no half-width from a single seed."""
-    digits = 2 if METRICS[metric].percent else 4
     if math.isnan(value.mean):
         return "-"
+    digits = 2 if METRICS[metric].percent else decimals(max(abs(value.mean), 0.0 if math.isnan(value.half) else value.half))
     half = "" if math.isnan(value.half) else f" ± {value.half:.{digits}f}"
     return f"{round(value.mean, digits) + 0.0:{plus}.{digits}f}{half}"  # + 0.0: no -0.00
+
+
+def decimals(value: float) -> int:
+    """Four for a number below 10, one fewer for each digit more before the point: 0.1234, 51.234, 1234.5."""
+    return 4 if value < 10 else max(0, 4 - math.floor(math.log10(value)))
 
 
 def rich_table(outcome: Outcome) -> list[Table | str]:
@@ -96,10 +102,11 @@ def rich_table(outcome: Outcome) -> list[Table | str]:
     parts: list[Table | str] = []
     for setting in dict.fromkeys(setting for _, setting in outcome.finals):
         here = [line for line in lines(outcome) if line.setting == setting]
-        parts.append(scores_table(outcome, here, setting))
+        parts += map(layout.rich_table, layout.narrow(_scores(outcome, here, setting)))
         if any(line.differences for line in here):
             title = ", ".join(filter(None, (setting, f"difference to {outcome.comparison.baseline}")))
-            parts.append(_differences(outcome, [line for line in here if line.differences], title))
+            apart = _differences(outcome, [line for line in here if line.differences], title)
+            parts += map(layout.rich_table, layout.narrow(apart))
     found = findings.sentence(outcome)
     return [*parts, *(folded(words) for words in (found, marks_note(outcome), note(outcome), *tuning(outcome)) if words)]
 
@@ -110,34 +117,39 @@ def tuning(outcome: Outcome) -> list[str]:
     return [f"{cell.method}{f', {cell.setting}' if cell.setting else ''}: {cell.tuned}" for cell in cells]
 
 
-def scores_table(outcome: Outcome, here: list[Line], title: str, more: dict[str, dict[str, str]] | None = None) -> Table:
+def scores_table(outcome: Outcome, here: list[Line], title: str, more: dict[str, dict[str, str]]) -> Table:
     """Methods x metrics with their marks; `more` has further columns by heading and method."""
-    metrics, more = outcome.comparison.metrics, more or {}
+    grid = _scores(outcome, here, title)
+    rows = [[*row, *(column[row[0]] for column in more.values())] for row in grid.rows]
+    return layout.rich_table(grid._replace(headings=[*grid.headings, *more], rows=rows))
+
+
+def _scores(outcome: Outcome, here: list[Line], title: str) -> Grid:
+    metrics = outcome.comparison.metrics
     counted = len({line.seeds for line in here}) > 1  # else the note says how many
-    headings = ["method", *(["seeds"] if counted else []), *(_two_lines(METRICS[m].heading) for m in metrics), *more]
+    headings = ["method", *(["seeds"] if counted else []), *(_short_lines(METRICS[m].heading) for m in metrics)]
     rows = [
         [
-            line.method, *([str(line.seeds)] if counted else []),
+            line.method,
+            *([str(line.seeds)] if counted else []),
             *(_aligned(show(line.scores[m], m), line.marks[m]) for m in metrics),
-            *(column[line.method] for column in more.values()),
         ]
         for line in here
-    ]  # fmt: skip
-    return layout.rich_table(Grid(headings, rows, 1, title))
+    ]
+    return Grid(headings, rows, 1, title)
 
 
-def _differences(outcome: Outcome, here: list[Line], title: str) -> Table:
-    headings = ["method", *(_two_lines(difference_heading(m)) for m in outcome.comparison.metrics)]
+def _differences(outcome: Outcome, here: list[Line], title: str) -> Grid:
+    headings = ["method", *(_short_lines(difference_heading(m)) for m in outcome.comparison.metrics)]
     rows = [
         [line.method, *(_aligned(show(d, m, plus="+"), line.verdicts[m]) for m, d in line.differences.items())] for line in here
     ]
-    return layout.rich_table(Grid(headings, rows, 1, title))
+    return Grid(headings, rows, 1, title)
 
 
-def _two_lines(heading: str) -> str:
-    """A heading in two lines where it has two parts, so that a column is no wider than its numbers."""
-    mark = next((mark for mark in (" (", " by ") if mark in heading), None)
-    return heading.replace(mark, f"\n{mark[1:]}", 1) if mark else heading
+def _short_lines(heading: str) -> str:
+    """A heading in lines no longer than the numbers below it."""
+    return textwrap.fill(heading, 15, break_long_words=False)
 
 
 def _aligned(words: str, mark: str) -> str:
@@ -219,8 +231,8 @@ def note(outcome: Outcome, differences: bool = True) -> str:
     parts = [findings.how_intervals(outcome)]
     if differences and compares(outcome):
         parts.append(f"Δ: difference to {outcome.comparison.baseline}, paired by seed")
-    chosen = outcome.comparison.metrics
-    parts += [words for metric, words in (("personal", ONCE), ("personal_by_rows", BY_ROWS)) if metric in chosen]
+    said = {"personal": ONCE, "personal_rmse": ONCE, "personal_by_rows": BY_ROWS}
+    parts += dict.fromkeys(words for metric, words in said.items() if metric in outcome.comparison.metrics)
     return "; ".join(parts)
 
 

@@ -19,7 +19,7 @@ from .clients import clients_of, worst_of
 from .layout import folded
 from .load_runs import at, load_run
 from .strict_json import known
-from .tables import note
+from .tables import decimals, note
 
 Part = Table | str
 
@@ -42,7 +42,7 @@ COLUMNS = (
     Column("personal\n%", ("personal_accuracy", "mean"), "personal", percent=True),
     Column("by rows\n%", ("personal_accuracy", "by_rows"), "personal_by_rows", percent=True),
     Column("worst\n%", ("personal_accuracy", "min"), "worst", percent=True),
-    Column("rmse", ("global_rmse",), "rmse"), Column("mae", ("global_mae",), "mae"), Column("R2", ("global_r2",), "r2"),
+    Column("rmse", ("global_rmse",), "rmse"), Column("R2", ("global_r2",), "r2"),
     Column("personal\nrmse", ("personal_rmse", "mean"), "personal_rmse"),
     Column("worst\nrmse", ("personal_rmse", "max"), "worst_rmse"),
 )  # fmt: skip
@@ -94,8 +94,7 @@ def _worst(result: Result) -> list[str]:
     if found is None:
         return []
     seed = "" if found.seed is None else f", seed {found.seed}"
-    rows = "" if found.tested is None else f" of {found.tested:.0f} test rows"
-    return [folded(f"worst client: {found.name}{seed}, right on {found.personal[curve.method]:.2f} %{rows}")]
+    return [folded(f"worst client: {found.name}{seed}; its personal model {found.told(curve.method)}")]
 
 
 def _cost(final: list[dict[str, Any]]) -> str:
@@ -202,7 +201,7 @@ def check_table(outcome: dict[str, Any]) -> list[Part]:
 
 
 def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    return "-" if value is None else f"{value:.{decimals(abs(value))}f}"
 
 
 def percent(value: float | None) -> str:
