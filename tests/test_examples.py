@@ -68,7 +68,7 @@ def run_example(folder, capsys):
 
 def compare_example(folder, capsys):
     said = asked(capsys, "compare", FOLDER / "compare.toml", TINY, store=folder / "cells")
-    assert len(list((folder / "cells").iterdir())) == 8 and "FedAvg" in json.dumps(said)
+    assert len(list((folder / "cells").iterdir())) == 10 and "FedAvg" in json.dumps(said)
 
 
 def search_example(folder, capsys):

@@ -43,15 +43,15 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "latest",
     ),
     "client_lr": (
-        "The client's step sizes: a schedule such as `constant(0.1)`; a plain number has the shape of the paper.",
+        "The client's step sizes: a number is a constant step, a schedule has a name.",
         "step size",
         "inverse(0.1)",
     ),
     "batch": ("Rows of a client's minibatch.", "rows", 64),
     "server_lr": (
-        "The server's step sizes: a schedule such as `inverse_sqrt(0.01)`; a plain number has the shape of the paper.",
+        "The server's step sizes: a number is a constant step, a schedule has a name.",
         "step size",
-        "constant(0.003)",
+        "inverse_sqrt(0.01)",
     ),
     "server_batch": ("Rows of the server's minibatch.", "rows", 512),
     "server_steps": ("Steps of the server in a round; the clients' estimate is the same in all of them.", "steps", 20),
@@ -65,7 +65,7 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "fine_tune": (
         "The personal model is the global one after local steps of this size on the client's rows; 0: the method's own.",
         "step size",
-        0.1,
+        "inverse(0.3)",
     ),
     "proximity": ("mu: how strongly local steps are pulled towards the global model.", "", 1.0),
     "weighting": ("Clients count by their rows (`data`, as published) or alike (`uniform`).", "", "uniform"),

@@ -135,11 +135,10 @@ def prose(text: str) -> str:
 
 
 def key_table(name: str) -> str:
-    """The options of a method: key, default, what a plain configuration runs, unit, meaning, example."""
-    options, runs = registry.options(name), registry.defaults(name, {})
+    """The keys of a method: what they are in the paper, what is recommended, unit, example, meaning."""
+    paper, recommended = (registry.defaults(name, preset) for preset in ("paper", "recommended"))
     rows = []
-    for key, option in options.items():
+    for key in registry.options(name):
         meaning, unit, example = METHOD_KEYS[key]
-        shown = code(runs.get(key, option.default))
-        rows.append([f"`{key}`", code(option.default), shown, unit, code(example), meaning])
-    return table(["key", "default of the factory", "default of a configuration", "unit", "example", "meaning"], rows)
+        rows.append([f"`{key}`", code(recommended[key]), code(paper[key]), unit, code(example), meaning])
+    return table(["key", "recommended", "paper", "unit", "example", "meaning"], rows)

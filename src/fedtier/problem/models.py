@@ -164,7 +164,8 @@ def _product(patches: Float[Array, "B H W D"], kernel: Float[Array, "D O"]) -> F
 def _pooled(images: Float[Array, "B H W C"]) -> Float[Array, "B h w C"]:
     """The largest of each 2x2 square, the first of equals; an odd last row or column is left out.
 
-    Where it is, is found apart from its value: the slope then is one choice, not the comparisons of max's own.
+    The position of the largest is computed without a gradient, and its value is then selected by the position: the gradient
+    is one selection, where that of max would repeat the comparisons.
     """
     rows, height, width, channels = images.shape
     even = images[:, : height // 2 * 2, : width // 2 * 2]
