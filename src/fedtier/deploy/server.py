@@ -24,7 +24,7 @@ from ..engines import State
 from ..engines.engine import check_federation, initial_state
 from ..errors import require
 from ..experiments.assemble import Experiment
-from ..experiments.metrics import FEWEST, Quality, Scores, evaluated_clients, global_scores
+from ..experiments.metrics import Quality, Scores, evaluated_clients, global_scores
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row, solves
 from ..experiments.run import Result
@@ -142,8 +142,7 @@ class _Server:
         empty = Quality(*(np.full((1, len(who)), np.nan) for _ in Quality._fields))
         personal, shared = (empty._replace(**{known: value}) for value in told_quality)
         f1, loss, test = jax.tree.map(lambda a: np.asarray(a)[None], self.measure(ledger.server, self.federation))
-        unasked = np.full((1, len(who)), FEWEST)  # a site says itself how many rows it holds back: all may be the worst
-        self.scores = Scores(f1, loss, test, f2, personal, shared, unasked)
+        self.scores = Scores(f1, loss, test, f2, personal, shared, ledger.held[who][None])
         self._write(self.scores, ledger, number)
         return ledger
 
@@ -167,6 +166,6 @@ class _Server:
 
 
 def _table(names: list[str], ledger: Ledger) -> dict[str, Any]:
-    counts = ("rows", "counted", "silent", "declined", "refused", "last")
+    counts = ("rows", "held", "counted", "silent", "declined", "refused", "last")
     sites = {name: {key: int(getattr(ledger, key)[i]) for key in counts} for i, name in enumerate(names)}
     return {"sites": sites, "bytes_aside": int(ledger.bytes_aside)}

@@ -76,13 +76,13 @@ class Driver:
             if i not in answers:
                 continue
             try:
-                rows = read_welcome(answers[i], head)
+                rows, held = read_welcome(answers[i], head)
             except FedtierError as error:
                 self._refuse(i, ledger, f"its hello: {_line(error)}")
                 continue
             if ledger.rows[i] not in (0, rows):
                 self._note(f"{self.job.names[i]}: has {rows} rows, had {ledger.rows[i]}")
-            ledger.rows[i] = rows
+            ledger.rows[i], ledger.held[i] = rows, held
             del self._knock_at[i]
 
     # -- a round

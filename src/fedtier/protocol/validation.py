@@ -58,14 +58,15 @@ def read_reply(letter: bytes, asked: Head, up: PyTree) -> Reply | Head:
     return Reply(message, head.steps, len(letter), norm(message))
 
 
-def read_welcome(letter: bytes, asked: Head) -> int:
-    """The rows of a site that says welcome."""
+def read_welcome(letter: bytes, asked: Head) -> tuple[int, int]:
+    """(rows to learn from, rows held back) of a site that says welcome."""
     like = Welcome(np.zeros((), np.int32), np.zeros((), np.int32))
     head, body = open_reply(letter, asked, HEAD.size + SLACK)
     require(head.kind == Kind.WELCOME, "reply.kind", head.kind, "is no answer to a hello")
-    rows = int(letters.unbody(body, like, "welcome").rows)
+    rows, held = (int(count) for count in letters.unbody(body, like, "welcome"))
     require(rows > 0, "rows", rows, "must be above 0")
-    return rows
+    require(held >= 0, "held", held, "must be at least 0")
+    return rows, held
 
 
 def read_scores(letter: bytes, asked: Head, most: float = 1.0) -> Scores | None:
