@@ -76,10 +76,6 @@ def test_the_wire_gives_the_models_the_rows_and_the_bytes_of_the_simulation(tmp_
     result = between(tmp_path / "fed", sites(tmp_path / "fed"))
     close(model(result.folder), model(simulated.folder))
     for found, wanted in zip(metrics(result.folder), metrics(simulated.folder), strict=True):
-        for kind in ("personal_accuracy", "global_on_clients"):  # how many rows judge its model, a site does not say
-            assert found[kind].pop("by_rows") is None and wanted[kind].pop("by_rows") is not None
-            for worst in ("min", "p10"):  # nor whether they are enough to call it the worst: between sites all count
-                found[kind].pop(worst), wanted[kind].pop(worst)
         same_rows(found, wanted)  # the predicted bytes are the bytes
     told = json.loads((result.folder / "sites.json").read_text())["sites"]
     assert sum(site["counted"] for site in told.values()) == int(result.experiment.plan.arrived.sum())

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import FedtierError, choice
-from . import heart, images, own, synthetic
+from . import heart, images, own, people, schools, synthetic
 from .dataset import Dataset
 from .preparation import Preparation
 from .synthetic import curvatures
@@ -44,6 +44,11 @@ SETS = {
     "fashion-mnist": Set(images.fashion_mnist),
     "cifar10": Set(images.cifar10),
     "heart-disease": Set(heart.heart_disease, natural=True),
+    "activity": Set(people.activity, natural=True),
+    "qmnist": Set(people.qmnist, natural=True),
+    "spoken-digits": Set(people.spoken_digits, natural=True),
+    "chem97": Set(schools.chem97, natural=True),
+    "exam-scores": Set(schools.exam_scores, natural=True),
     "synthetic": Set(synthetic.synthetic),
     "quadratic": Set(synthetic.quadratic, labelled=False),
     "file": Set(own.from_file, needs={"file": "must name your file"}),

@@ -14,23 +14,28 @@ CIFAR_RECORDS = 10_000  # in each file
 CIFAR_PIXELS = 3 * 32 * 32  # red, green, blue planes after one label byte
 
 
-def read_idx(path: Path, dimensions: int) -> np.ndarray:
-    """The array of an IDX file of unsigned bytes, as a read-only view of its content."""
+BYTES, INTEGERS = 0x08, 0x0C  # IDX's marks for what an array holds
+TYPES = {BYTES: np.dtype(np.uint8), INTEGERS: np.dtype(">i4")}
+
+
+def read_idx(path: Path, dimensions: int, kind: int = BYTES) -> np.ndarray:
+    """The array of an IDX file of unsigned bytes, or of integers, as a read-only view of its content."""
     content = _content(path)
     head = 4 + 4 * dimensions
-    magic = bytes([0, 0, 8, dimensions])
+    magic = bytes([0, 0, kind, dimensions])
+    what = {BYTES: "bytes", INTEGERS: "integers"}[kind]
     require(
         content[: len(magic)] == magic[: len(content)],
         str(path),
         f"starts with {content[:4].hex()}",
-        f"must be an IDX file of bytes with {dimensions} dimensions ({magic.hex()})",
+        f"must be an IDX file of {what} with {dimensions} dimensions ({magic.hex()})",
     )
     whole_head = len(content) >= head
     shape = tuple(int(n) for n in np.frombuffer(content, ">u4", dimensions, 4)) if whole_head else ()
-    expected = head + int(np.prod(shape, dtype=np.int64)) if whole_head else head
+    expected = head + TYPES[kind].itemsize * int(np.prod(shape, dtype=np.int64)) if whole_head else head
     if len(content) != expected or not whole_head:
         raise cut(path, len(content), expected, "of content" if path.suffix == ".gz" else "")
-    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
+    return np.frombuffer(content, TYPES[kind], offset=head).reshape(shape)
 
 
 def _content(path: Path) -> bytes:

@@ -21,6 +21,8 @@ def locate(published: Published, folder: str | Path | None = None) -> dict[str, 
         return fetch(published)
     hint = hint_for(published) + "; with neither set they are downloaded"
     require(root.is_dir(), setting, str(root), "is not a folder", hint)
+    if published.many is not None:
+        return _all(root, published, setting, hint)
     found = {name: _find(root, published, name) for name in published.files}
     missing = [name for name, path in found.items() if path is None]
     if missing:
@@ -43,3 +45,12 @@ def _find(root: Path, published: Published, name: str) -> Path | None:
             if path.is_file():
                 return path
     return None
+
+
+def _all(root: Path, published: Published, setting: str, hint: str) -> dict[str, Path]:
+    suffix = published.many.suffix if published.many else ""
+    for place in places(published):
+        found = sorted((root / place).glob(f"*{suffix}"))
+        if found:
+            return {path.name: path for path in found}
+    raise FedtierError(setting, str(root), f"holds no {suffix} files for {published.name}", hint)

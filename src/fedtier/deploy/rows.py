@@ -29,7 +29,7 @@ def open_server(run: WireRun) -> tuple[Experiment, Preparation]:
     alike = own.inputs.dtype == held.inputs.dtype
     inputs = np.concatenate([held.inputs, own.inputs], dtype=own.inputs.dtype if alike else np.float32)
     labels = np.concatenate([held.labels, own.labels])
-    dataset = dataset_of(run.config.data.title, preparation, Party(inputs, labels))
+    dataset = dataset_of(run.config.data.title, preparation, Party(inputs, labels))._replace(owner_names=tuple(run.wire.sites))
     parties = _parties(Rows(inputs, labels), len(held.labels), len(own.labels), len(run.wire.sites))  # pyright: ignore[reportArgumentType]
     return assemble(run.config, dataset, parties), preparation
 

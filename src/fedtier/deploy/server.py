@@ -146,8 +146,7 @@ class _Server:
         empty = Quality(*(np.full((1, len(who)), np.nan) for _ in Quality._fields))
         personal, shared = (empty._replace(**{known: value}) for value in told_quality)
         f1, loss, test = jax.tree.map(lambda a: np.asarray(a)[None], self.measure(ledger.server, self.federation))
-        unsaid = np.full((1, len(who)), np.nan)  # how many rows it holds back, a site does not say: any may be the worst
-        self.scores = Scores(f1, loss, test, f2, personal, shared, unsaid)
+        self.scores = Scores(f1, loss, test, f2, personal, shared, ledger.held[who][None])
         self._write(self.scores, ledger, number)
         return ledger
 
@@ -156,8 +155,6 @@ class _Server:
         spent = Spent(int(ledger.bytes_down), int(ledger.bytes_up), steps)
         seconds = {"compile": 0.0, "run": self.seconds()}
         line = row(scores, 0, number, self.run.config.run.seed, spent, seconds, self.experiment.unit(0))
-        for kind in [kind for kind in line.values() if isinstance(kind, dict) and "by_rows" in kind]:
-            kind["by_rows"] = None  # how many rows judge its model, a site does not say
         self.store.append([line])
         self.written += 1
         self.store.write("sites.json", json.dumps(_table(self.run.wire.sites, ledger), indent=1).encode())
@@ -172,6 +169,6 @@ class _Server:
 
 
 def _table(names: list[str], ledger: Ledger) -> dict[str, Any]:
-    counts = ("rows", "counted", "silent", "declined", "refused", "last")
+    counts = ("rows", "held", "counted", "silent", "declined", "refused", "last")
     sites = {name: {key: int(getattr(ledger, key)[i]) for key in counts} for i, name in enumerate(names)}
     return {"sites": sites, "bytes_aside": int(ledger.bytes_aside)}

@@ -56,8 +56,8 @@ def clients_of(config: Config, dataset: Dataset) -> int:
 
 
 def client_names(config: Config, dataset: Dataset, clients: int) -> tuple[str, ...]:
-    """[m] the owners' names where clients are natural, else their numbers."""
-    owned = config.data.partition == "natural" and len(dataset.owner_names) == clients
+    """[m] the owners' names where clients are natural, the sites' on the wire, else numbers."""
+    owned = (config.data.partition == "natural" or dataset.owner is None) and len(dataset.owner_names) == clients
     return tuple(map(str, dataset.owner_names if owned else range(clients)))
 
 

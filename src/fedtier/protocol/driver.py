@@ -94,7 +94,7 @@ class Driver:
             if i not in answers:
                 continue
             try:
-                rows, version = read_welcome(answers[i].open(self._most), head)
+                rows, held, version = read_welcome(answers[i].open(self._most), head)
             except FedtierError as error:
                 self._refuse(i, ledger, f"its hello: {_line(error)}")
                 continue
@@ -102,7 +102,7 @@ class Driver:
                 self._note(f"{self.job.names[i]}: has {rows} rows, had {ledger.rows[i]}")
             if version != OURS:
                 self._note(f"{self.job.names[i]}: runs fedtier {version}, the server {OURS}")
-            ledger.rows[i] = rows
+            ledger.rows[i], ledger.held[i] = rows, held
             del self._knock_at[i]
 
     # -- a round

@@ -63,6 +63,7 @@ class Ledger(NamedTuple):
     bytes_up: Int[np.ndarray, ""]  # of replies that counted
     bytes_aside: Int[np.ndarray, ""]  # of hellos, evaluations, seals and what did not count, both ways
     local_steps: Int[np.ndarray, ""]  # per solve
+    held: Int[np.ndarray, "m"]  # rows that each site holds back for its own test, as it said
 
     @classmethod
     def first(cls, server: PyTree, clients: int) -> Ledger:
@@ -71,7 +72,7 @@ class Ledger(NamedTuple):
 
         return cls(
             server, np.full(clients, BEFORE, np.int64), none(), no_history(), none(), none(), none(), none(),
-            np.zeros((), np.int64), np.zeros((), np.int64), np.zeros((), np.int64), np.zeros((), np.int64),
+            np.zeros((), np.int64), np.zeros((), np.int64), np.zeros((), np.int64), np.zeros((), np.int64), none(),
         )  # fmt: skip
 
     def copied(self) -> Ledger:
