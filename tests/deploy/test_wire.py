@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -223,7 +224,10 @@ def test_a_run_file_that_is_wrong_is_refused_before_anybody_is_asked(tmp_path, c
 def test_test_rows_keep_their_values_beside_server_rows_of_another_type(tmp_path, served, tested):
     """A float of -1.7 among bytes was 255 once."""
     rng = np.random.default_rng(0)
-    files = {"server": rng.integers(0, 255, (12, 5)).astype(served), "test": rng.integers(0, 255, (6, 5)).astype(tested)}
+    files = {
+        "server": rng.integers(0, 255, (12, 1, 3, 3)).astype(served),
+        "test": rng.integers(0, 255, (6, 1, 3, 3)).astype(tested),
+    }
     if tested == np.float32:
         files["test"] -= np.float32(1.7)
     for name, inputs in files.items():
@@ -234,3 +238,19 @@ def test_test_rows_keep_their_values_beside_server_rows_of_another_type(tmp_path
     np.testing.assert_array_equal(rows[:6], files["test"])
     np.testing.assert_array_equal(rows[6:], files["server"])
     assert rows.dtype == np.result_type(served, tested)
+
+
+def test_the_columns_of_an_npz_are_prepared_like_those_of_a_table(tmp_path):
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(3.0, 2.0, (18, 5)), np.resize(["a", "b", "c"], 18)
+    lines = [",".join([*map(repr, row.tolist()), label]) for row, label in zip(inputs, labels, strict=True)]
+    for name, chosen in (("server", slice(0, 12)), ("test", slice(12, None))):
+        np.savez(tmp_path / f"{name}.npz", inputs=inputs[chosen], labels=labels[chosen])
+        (tmp_path / f"{name}.csv").write_text("\n".join(["0,1,2,3,4,label", *lines[chosen]]) + "\n")
+    found = []
+    for kind in ("npz", "csv"):
+        words = f'[wire]\nsites = ["north", "south"]\nserver = "server.{kind}"\ntest = "test.{kind}"\n'
+        (tmp_path / "run.toml").write_text(words)
+        found.append(open_server(load_run_file(tmp_path / "run.toml"))[0].federation.arrays)
+    np.testing.assert_allclose(np.asarray(found[0].inputs)[6:].mean(axis=0), 0.0, atol=1e-5)
+    jax.tree.map(np.testing.assert_array_equal, *found)

@@ -83,6 +83,21 @@ def read_array(path: Path, label: str = "label", image_size: int | None = None) 
     return as_inputs(f"{path.name}: inputs", inputs), _one_each(path, "labels", labels, len(inputs))
 
 
+def read_labelled(path: Path, label: str, categories: Iterable[str] = ()) -> tuple[Table, Column]:
+    """(all columns, the labels) of a file that holds a table: a text file, an Arrow one, or an .npz whose inputs have columns."""
+    if path.suffix.lower() != ".npz":
+        table = read_table(path, {label, *categories})
+        require(
+            label in table.columns, "data", str(path), f"has no column {label}", f"it has: {', '.join([*table.columns][:10])}"
+        )
+        return table, table.columns[label]
+    found = _arrays(path, label, None, None, Choose())
+    if not isinstance(found.rows, Table):
+        raise FedtierError("data", str(path), f"holds an array of shape {found.rows.shape}", "a table, as at the server")
+    words = {name: as_words(found.rows.columns[name]) for name in categories if name in found.rows.columns}
+    return found.rows._replace(columns=found.rows.columns | words), found.label
+
+
 def read_table(source: Any, texts: Iterable[str] = (), *, header: bool = True) -> Table:
     """A text file, a Parquet, Arrow or Feather file, or a frame; columns in `texts` as words."""
     if is_frame(source):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..datasets import Dataset, Preparation
-from ..datasets.content import read_array, read_table
+from ..datasets.content import read_array, read_labelled
 from ..datasets.labels import known, refuse_missing
 from ..datasets.table import Column, Words, settled
 from ..errors import require
@@ -30,9 +30,8 @@ def open_rows(path: Path, label: str, preparation: Preparation, image_size: int 
         rule = f"has rows of shape {inputs.shape[1:]}, the federation has {shape}"
         require(inputs.shape[1:] == shape, "data", str(path), rule, "the same columns, or images of the same size")
         return Party(inputs, _labels(path, column, preparation))
-    table = read_table(path, {label, *(category.name for category in preparation.categories)})
-    require(label in table.columns, "data", str(path), f"has no column {label}", f"it has: {', '.join([*table.columns][:10])}")
-    return Party(preparation.apply(table), _labels(path, table.columns[label], preparation))
+    table, column = read_labelled(path, label, [category.name for category in preparation.categories])
+    return Party(preparation.apply(table), _labels(path, column, preparation))
 
 
 def _labels(path: Path, column: Column, preparation: Preparation) -> np.ndarray:
