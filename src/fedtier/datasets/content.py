@@ -84,7 +84,7 @@ def read_array(path: Path, label: str = "label", image_size: int | None = None) 
 
 
 def read_labelled(path: Path, label: str, categories: Iterable[str] = ()) -> tuple[Table, Column]:
-    """(all columns, the labels) of a file that holds a table: a text file, an Arrow one, or an .npz whose inputs have columns."""
+    """(all columns, the labels) of a file that holds a table: text, Arrow, or an .npz whose inputs have columns."""
     if path.suffix.lower() != ".npz":
         table = read_table(path, {label, *categories})
         require(
