@@ -185,6 +185,7 @@ def test_the_plan_and_the_model_are_plain_arrays_with_a_row_per_seed(finished):
     assert model["weight"].shape == (2, 10, 16) and np.isfinite(model["weight"]).all()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(finished, fedtier, tmp_path):
     code, out, _ = fedtier("run", *options([*SHORT, "run.seed=1"]), "--seeds", 2, "--out", tmp_path / "again", "--json")
     assert code == 0 and json.loads(out)["seeds"] == [1, 2]
@@ -195,6 +196,7 @@ def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(finished, 
     assert (code, out) == (2, "") and "already holds a run" in err and "fedtier resume" in err
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_metrics(tmp_path):
     long = ["run.rounds=4000", "run.eval_every=200", "run.checkpoint_every=1000", "run.tau=0.1"]
     settings = [*SMALL, *long, "method.name=scaffold", "method.batch=4"]  # a method with memory at the clients
@@ -214,6 +216,7 @@ def test_a_stopped_run_resumes_to_the_same_metrics(tmp_path):
     assert metrics(stopped) == metrics(whole) and len(metrics(whole)) == 21
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(tmp_path, monkeypatch):
     config = configuration.load_config(None, [*SHORT, "method.name=server_only", "run.checkpoint_every=100"])
     whole = running.run_experiment(config, tmp_path / "whole", progress=Progress())
@@ -238,6 +241,7 @@ def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(t
         assert metrics(tmp_path / name) == metrics(whole.folder), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -257,6 +261,7 @@ def test_a_diverging_run_says_what_to_do_and_leaves_a_finite_state(fedtier, tmp_
     assert "diverged" in (tmp_path / "wild" / "run.log").read_text()
 
 
+@pytest.mark.slow
 def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(tmp_path, monkeypatch):
     settings = [*SHORT, "method.name=server_only", "run.checkpoint_every=100"]
     short = configuration.load_config(None, [*settings, "run.rounds=4"])
@@ -300,6 +305,7 @@ def test_resuming_what_is_no_run_is_refused(fedtier, tmp_path):
     assert (code, out) == (2, "") and "holds no run" in err
 
 
+@pytest.mark.slow
 def test_a_table_on_stdout_is_plain_text_without_colour(fedtier, tmp_path):
     code, out, _ = fedtier("run", *options([*SHORT, "method.name=server_only", "run.rounds=0"]), "--out", tmp_path / "none")
     assert code == 0 and "server_only on synthetic" in out and f"results: {tmp_path / 'none'}" in out and "\x1b" not in out

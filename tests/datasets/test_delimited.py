@@ -113,7 +113,7 @@ def test_a_file_without_names_is_refused_until_told_so(tmp_path):
         "column 2": [2.0, 4.0, 6.0],
         "column 3": ["a", "b", "a"],
     }
-    with pytest.raises(FedtierError, match=r"starts with the numbers 1, 2, .*\n.*data.header = false"):
+    with pytest.raises(FedtierError, match=r"starts with the numbers 1, 2, .*\n.*header = false"):
         read_delimited(written(tmp_path, "1,2,3\n4,5,6\n"))
 
 

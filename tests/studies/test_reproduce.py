@@ -145,6 +145,7 @@ def test_the_table_shows_ours_beside_the_papers_and_says_what_diverged():
     assert grid.rows == [["A", "60.00 ± 127.06", "60.00", "25.00", "40.00"], ["B", "diverged", "50.00", "", "45.00"]]
 
 
+@pytest.mark.slow
 def test_parts_run_by_several_processes_make_one_table_in_every_format(fedtier, mnist, tmp_path):
     words = ["reproduce", "table1", "--quick", *options(TINY), "--store", "cells", "--out", "out"]
     code, out, err = fedtier(*words, "--only", "fedavg 1000")
@@ -178,6 +179,7 @@ def test_figure_1_counts_every_row_once_in_each_partition(fedtier, mnist, tmp_pa
     assert [Path(file).read_bytes()[:4] for file in content["files"]] == [b"<?xm", b"%PDF", b"\x89PNG"]
 
 
+@pytest.mark.slow
 def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mnist, tmp_path):
     tiny = [*TINY[:2], *TINY[3:]]  # its taus are the point
     words = ["reproduce", "figure2", "--quick", *options(tiny), "--store", "cells", "--only", "published 0.1", "--json"]
@@ -193,6 +195,7 @@ def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mni
     assert code == 0 and err.count("found in the store") == 1
 
 
+@pytest.mark.slow
 def test_figure_3_is_the_closed_form_and_smoothing_sees_past_the_flat_part(fedtier, tmp_path):
     grid = np.linspace(-2, 1, 301)
     np.testing.assert_allclose(implicit.solved(grid), 0.5 * (grid + 1 - np.maximum(grid, 0)) ** 2, atol=1e-6)

@@ -36,13 +36,13 @@ def read_delimited(path: Path, *, header: bool = True, texts: Iterable[str] = ()
                 continue
     except csv.Error as error:
         hint = "is a quote left open somewhere, or is it no text file at all?"
-        raise FedtierError("data.file", str(path), f"cannot be split into cells ({error})", hint) from error
+        raise FedtierError("file", str(path), f"cannot be split into cells ({error})", hint) from error
     except DAMAGED as error:
         if isinstance(error, PermissionError | FileNotFoundError):
             raise
         rule = f"is cut short or damaged ({error})"
-        raise FedtierError("data.file", str(path), rule, "copy or download the file again") from error
-    raise FedtierError("data.file", str(path), "is no text in UTF-8, UTF-16 or Windows-1252", "save it as UTF-8")
+        raise FedtierError("file", str(path), rule, "copy or download the file again") from error
+    raise FedtierError("file", str(path), "is no text in UTF-8, UTF-16 or Windows-1252", "save it as UTF-8")
 
 
 def _read(path: Path, form: Form, header: Header, texts: frozenset[str], skip: frozenset[str]) -> Table:
@@ -55,7 +55,7 @@ def _read(path: Path, form: Form, header: Header, texts: frozenset[str], skip: f
         if "end of data" in str(error):
             raise
         columns, rows = _columns(path, form, header, wanted, as_text)  # quotes inside cells: taken as they are
-    require(rows > 0, "data.file", str(path), "holds no rows, only a header")
+    require(rows > 0, "file", str(path), "holds no rows, only a header")
     done, notes = {}, list(header.notes)
     for k, column in columns.items():
         done[names[k]], note = column.done(keep=names[k] in texts)
@@ -117,7 +117,7 @@ def _refuse_width(path: Path, reader: Any, lines: list[list[str]], width: int) -
         if any(line) and len(line) != width:
             at = reader.line_num - len(lines) + k + 1
             hint = "is the file cut short, or a separator inside a cell without quotes?"
-            raise FedtierError("data.file", str(path), f"line {at} has {len(line)} cells, the header {width}", hint)
+            raise FedtierError("file", str(path), f"line {at} has {len(line)} cells, the header {width}", hint)
 
 
 class _Column:

@@ -23,6 +23,7 @@ from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, registry
 
 Share = float
+RENAMED = {"method.cohort": "method.estimates"}  # keys of earlier versions
 
 
 def described(default: Any, meaning: str, *, unit: str = "", example: Any = None, **rules: Any) -> Any:
@@ -266,7 +267,8 @@ def validate(tables: dict[str, Any]) -> Config:
         for key, value in content.items():
             if key not in known:
                 rule = f"is no key of [{table}]" + (f" for {name}" if table == "method" else "")
-                raise FedtierError(f"{table}.{key}", value, rule, nearest(key, known))
+                now = RENAMED.get(f"{table}.{key}")
+                raise FedtierError(f"{table}.{key}", value, rule, f"it is called {now} now" if now else nearest(key, known))
     given = tables.get("method", {})
     tables["method"] = _method_keys(name, given) if known_options else given
     try:

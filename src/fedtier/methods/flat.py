@@ -36,7 +36,7 @@ TUNED: dict[str, Any] = {"fine_tune": "inverse(0.1)"}
 CLIENT: dict[str, Any] = {"client_lr": 0.1, "averaging": 3}
 
 RECOMMENDED: dict[str, dict[str, Any]] = {
-    "zo_hfl": {"estimator": "auto", "cohort": "latest", "penalty": 30.0, "proximity": 10.0} | SERVER | TUNED,
+    "zo_hfl": {"estimator": "auto", "estimates": "latest", "penalty": 30.0, "proximity": 10.0} | SERVER | TUNED,
     "fedavg": CLIENT | TUNED,
     "fedprox": CLIENT | TUNED,
     "scaffold": CLIENT | TUNED,
@@ -58,8 +58,8 @@ GRIDS: dict[str, dict[str, list[float]]] = {
     "server_only": {"server_lr": [0.0003, 0.001, 0.003, 0.01], "fine_tune": [0.03, 0.1]},
     "local_only": {"client_lr": [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0]},
 }
-"""What `compare --tune` searches: the same number of points for every method. A step is searched by its size; its shape is that
-of the configuration."""
+"""What a tuned comparison searches: the same number of points for every method. A step is searched by its size; its shape is
+that of the configuration."""
 
 
 def zo_hfl(
@@ -73,7 +73,7 @@ def zo_hfl(
     coupled: bool = True,
     uplink: str = "auto",
     start: str = "probe",
-    cohort: str = "arrived",
+    estimates: str = "arrived",
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
     server_lr: StepSize = "inverse_sqrt(0.01)",
@@ -97,7 +97,7 @@ def zo_hfl(
         "coupled": coupled,
         "uplink": uplink,
         "start": start,
-        "cohort": cohort,
+        "estimates": estimates,
     }
 
 
