@@ -57,7 +57,7 @@ def test_the_references_stand_in_every_comparison_by_name():
 
 def test_every_method_is_searched_over_the_same_number_of_points():
     sizes = {name: int(np.prod([len(values) for values in grid.values()])) for name, grid in GRIDS.items()}
-    assert set(sizes.values()) == {8} and set(sizes) == set(RECOMMENDED)
+    assert set(sizes.values()) == {16} and set(sizes) == set(RECOMMENDED)
 
 
 def test_a_search_never_sees_a_row_that_the_run_tests_on():

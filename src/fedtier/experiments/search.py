@@ -22,17 +22,16 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ..engines import compiled, sweep
-from ..errors import choice, require
+from ..errors import require
 from ..federation import Federation, Plan
 from ..schedules import shape_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
 from .config import Config
+from .grids import STEPS, Grid, checked_grid
 from .metrics import Scores, evaluated_clients, measure_of, scores_of, spread
 
-STEPS = ("server_lr", "client_lr", "fine_tune")
 SWITCHES = ("fine_tune",)  # 0 is not a small number but another program
-SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate", "fine_tune")
 
 
 class Point(NamedTuple):
@@ -51,25 +50,22 @@ class Search(NamedTuple):
     seconds: float
 
 
-def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, dict[str, list[float]]]:
+def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, Grid]:
     """The checked configuration and grid of a search file."""
     tables = configuration.read_toml(file)
     grid = tables.pop("search", None)
-    require(isinstance(grid, dict) and bool(grid), "search", grid, "must be a table of lists", "[search]\npenalty = [1, 10]")
-    assert isinstance(grid, dict)
+    require(bool(grid), "search", grid, "must be a table of lists", "[search]\npenalty = [1, 10]")
+    grid = checked_grid("search", grid)
     tables.setdefault("data", {}).setdefault("validation_share", 0.1)
     config = configuration.validate(configuration.with_settings(tables, settings))
     require(config.data.validation_share > 0, "data.validation_share", 0.0, "a search never looks at the test rows", "0.1")
     for key, values in grid.items():
-        choice("search", key, SEARCHABLE)
-        numbers = isinstance(values, list) and values and all(isinstance(v, int | float) and v >= 0 for v in values)
-        require(bool(numbers), f"search.{key}", values, "must be a list of numbers of at least 0")
         for value in values:
             configuration.validate(configuration.with_settings(tables, [*settings, f"method.{key}={value}"]))
-    return config, {key: [float(v) for v in values] for key, values in grid.items()}
+    return config, grid
 
 
-def run_search(config: Config, grid: dict[str, list[float]], experiment: Experiment | None = None) -> Search:
+def run_search(config: Config, grid: Grid, experiment: Experiment | None = None) -> Search:
     """Runs the whole grid; a point that diverges scores NaN and stands last."""
     clock = time.perf_counter()
     require(config.run.rounds > 0, "run.rounds", config.run.rounds, "a search needs at least one round")
