@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedtier.errors import FedtierError, FedtierWarning
 from fedtier.experiments.assemble import assemble, federate, load_data
 from fedtier.experiments.comparison import DEFAULT_METHODS, REFERENCES, comparison_of, make_comparison
 from fedtier.experiments.config import load_config, solves
+from fedtier.experiments.grids import at_an_end
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.tuning import tune_cells
 from fedtier.methods.flat import GRIDS, RECOMMENDED
@@ -55,6 +57,43 @@ def test_the_references_stand_in_every_comparison_by_name():
     assert [cell.method for cell in comparison_of(["scaffold"], Path("cells")).cells] == ["scaffold", *REFERENCES]
 
 
+def test_without_rows_at_the_server_what_needs_them_is_left_out_aloud_unless_it_was_named():
+    """Seen: `server_share = 0` refused the whole comparison for a row that nobody had asked for."""
+    with pytest.warns(FedtierWarning, match="left out for want of rows at the server: server_only"):
+        found = comparison_of([], Path("cells"), ["data.server_share=0"])
+    assert [cell.method for cell in found.cells] == [name for name in DEFAULT_METHODS if name != "server_only"]
+    with pytest.raises(FedtierError, match="server_only needs rows at the server"):
+        comparison_of(["server_only"], Path("cells"), ["data.server_share=0"])
+    assert [cell.method for cell in comparison_of([], Path("cells")).cells] == [*DEFAULT_METHODS]
+
+
+def test_a_server_alone_that_names_its_preset_has_that_presets_server():
+    entries = [{"name": "zo_hfl"}, {"name": "server_only", "preset": "paper"}]
+    _, alone = (cell.config.method.options for cell in make_comparison({"methods": entries}, Path("cells")).cells)
+    assert alone["server_step"] == "sgd" and alone["server_lr"] == "inverse_sqrt(0.01)"
+
+
+def test_searches_of_a_file_have_one_size_and_keys_that_the_method_has():
+    def tuned(**searches):
+        entries = [{"name": name, "search": grid} for name, grid in searches.items()]
+        return tune_cells(make_comparison({"methods": entries}, Path("cells")), Progress())
+
+    with pytest.raises(FedtierError, match="every method must be searched over the same number of points"):
+        tuned(fedavg={"client_lr": [0.1, 0.2]}, server_only={"server_lr": [0.1]})
+    with pytest.raises(FedtierError, match="is no key of server_only"):
+        tuned(server_only={"client_lr": [0.1]})
+    with pytest.raises(FedtierError, match="search of fedavg"):
+        tuned(fedavg={"batch": [8]})
+    (cell,) = tuned(fedavg={}).cells
+    assert cell.tuned == "not tuned: as its file says"
+
+
+def test_a_best_point_at_an_end_of_its_grid_is_told():
+    grid = {"client_lr": [0.1, 0.01, 1.0], "fine_tune": [0.1, 0.3]}
+    assert at_an_end(grid, {"client_lr": 0.01, "fine_tune": 0.1}) == ["client_lr"]
+    assert at_an_end(grid, {"client_lr": 0.1, "fine_tune": 0.3}) == []
+
+
 def test_every_method_is_searched_over_the_same_number_of_points():
     sizes = {name: int(np.prod([len(values) for values in grid.values()])) for name, grid in GRIDS.items()}
     assert set(sizes.values()) == {16} and set(sizes) == set(RECOMMENDED)
@@ -79,6 +118,19 @@ def test_a_search_never_sees_a_row_that_the_run_tests_on():
     assert rows(part, part.held) <= rows(whole, whole.train) and rows(part, part.test) <= rows(whole, whole.server)
     assert not rows(part, part.held) & rows(part, part.train) and (np.asarray(part.held.size) >= 1).all()
     assert assemble(search, data).clients == 5
+
+
+def test_without_rows_at_the_server_the_clients_validation_rows_judge_the_global_model_too():
+    settings = ["data.clients=5", "data.alpha=1", "run.rounds=1", "run.seeds=2", "method.name=fedavg", "data.server_share=0"]
+    drawn = assemble(load_config(None, [*settings, "data.validation_share=0.2"])).federation
+    whole = assemble(load_config(None, settings)).federation
+    for seed in range(2):
+        index, tested = np.asarray(drawn.index[seed]), drawn.test
+        judged = index[int(tested.start[seed]) : int(tested.start[seed] + tested.size[seed])]
+        held = [index[a : a + n] for a, n in zip(drawn.held.start[seed], drawn.held.size[seed], strict=True)]
+        assert sorted(judged) == sorted(np.concatenate(held))
+        real = np.asarray(whole.index[seed])[: int(whole.test.size[seed])]
+        assert len(judged) > 100 and not set(judged.tolist()) & set(real.tolist())
 
 
 def test_a_searched_step_keeps_the_shape_of_the_configuration():

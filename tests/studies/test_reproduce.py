@@ -43,9 +43,9 @@ def whole_comparison(tables: dict, store: Path = Path("cells")) -> comparison.Co
     return comparison.make_comparison({k: v for k, v in tables.items() if k not in ("paper", "quick")}, store)
 
 
-def test_the_table_has_eleven_rows_in_nine_settings_and_the_same_local_steps_for_all(tables):
+def test_the_table_has_twelve_rows_in_nine_settings_and_the_same_local_steps_for_all(tables):
     plan = whole_comparison(tables)
-    assert len(plan.cells) == 99 and len({cell.folder for cell in plan.cells}) == 99
+    assert len(plan.cells) == 108 and len({cell.folder for cell in plan.cells}) == 108
     for cell in plan.cells:
         config = cell.config
         solves = {"zo_hfl": 2, "server_only": 0}.get(config.method.name, 1)

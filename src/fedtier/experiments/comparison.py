@@ -18,11 +18,13 @@ has the server's part of the two-level method that it stands beside, unless it n
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import NOTHING, FedtierError, choice, nearest, require
+from ..errors import NOTHING, FedtierError, FedtierWarning, choice, nearest, require
+from ..methods import registry
 from . import config as configuration
 from .config import TABLES, Config
 from .grids import Grid, checked_grid
@@ -52,6 +54,7 @@ METRICS = {
     "personal_rmse": Metric("personal rmse", ("personal_rmse", "mean"), percent=False),
     "worst_rmse": Metric(f"worst client's rmse ({FEWEST}+ rows)", ("personal_rmse", "max"), percent=False),
 }
+STORE = Path("runs/cells")
 OPTIONS = ("baseline", "metrics", "equal_steps")
 SERVER_KEYS = ("server_lr", "server_batch", "server_steps", "server_step", "averaging")
 REFERENCES = ("fedavg", "server_only", "local_only")  # stand in every comparison of methods by name
@@ -84,11 +87,26 @@ def load_comparison(file: Path, store: Path, settings: Sequence[str] = (), basel
     return make_comparison(configuration.read_toml(file), store, settings, baseline)
 
 
-def comparison_of(names: Sequence[str], store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Comparison:
+def comparison_of(
+    names: Sequence[str] = (), store: Path = STORE, settings: Sequence[str] = (), baseline: str | None = None
+) -> Comparison:
     """The cells of a comparison of methods by name, everything else by default or by `settings`; the references stand in it
-    whether named or not."""
-    names = (*names, *(name for name in REFERENCES if name not in names))
-    return make_comparison({"methods": [{"name": name} for name in names]}, store, settings, baseline)
+    whether named or not, and without a name DEFAULT_METHODS do. What nobody named and what needs rows at the server is left
+    out, aloud, where it has none."""
+    given = (*names, *(name for name in REFERENCES if name not in names)) if names else DEFAULT_METHODS
+    without = _without_server(given, settings)
+    left = [name for name in without if name not in names]
+    if left:
+        warnings.warn(f"left out for want of rows at the server: {', '.join(left)}", FedtierWarning, stacklevel=2)
+    chosen = [name for name in given if name not in left]
+    return make_comparison({"methods": [{"name": name} for name in chosen]}, store, settings, baseline)
+
+
+def _without_server(names: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """Those of the methods that cannot run because these settings leave no rows to the server."""
+    share = configuration.with_settings({}, settings).get("data", {}).get("server_share")
+    known = [name for name in names if name in registry.METHODS] if share == 0 else []
+    return [name for name in known if registry.sketch(name, {}, central=False).needs_server_data]
 
 
 def make_comparison(

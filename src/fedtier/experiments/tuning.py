@@ -3,8 +3,8 @@
 Every method has a grid of the same number of points: `methods.flat.GRIDS`, or a table `search` of its own in the comparison's
 file; one with an empty table stays as it is, and is labelled so. A grid runs with the first seeds of the cell: the
 split of a seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked at by
-neither the models nor the choice. The best point has the highest mean accuracy of the global model on validation rows of the
-server, then of the personal models on validation rows of the clients.
+neither the models nor the choice. The best point has the best mean of the global model on validation rows of the server, then of
+the personal models on validation rows of the clients: the highest accuracy, or the lowest rmse where the label is a number.
 """
 
 from __future__ import annotations
@@ -80,15 +80,14 @@ def _best(cell: Cell, grid: Grid, progress: Progress) -> tuple[dict[str, float],
 
 
 def _search(config: Config, grid: Grid, file: Path) -> None:
-    found = run_search(config, grid).points
+    found = run_search(config, grid)
 
-    def score(of_seeds: np.ndarray) -> float:
-        return float(np.nan_to_num(of_seeds.mean(), nan=-1.0))
+    def mean(of_seeds: np.ndarray) -> float | None:
+        return float(of_seeds.mean()) if np.isfinite(of_seeds.mean()) else None
 
-    ranked = sorted(found, key=lambda p: (-score(p.accuracy), -score(p.personal)))
-    points = [{"options": p.options, "accuracy": score(p.accuracy), "personal": score(p.personal)} for p in ranked]
+    points = [{"options": p.options, "global": mean(p.overall), "personal": mean(p.personal)} for p in found.points]
     make_folder(file.parent)
-    write_whole(file, json.dumps({"points": points}, indent=1).encode())
+    write_whole(file, json.dumps({"measure": found.measure, "points": points}, indent=1, allow_nan=False).encode())
 
 
 def _searched(config: Config) -> Config:
