@@ -5,9 +5,9 @@
 
 Every point of the grid runs with every seed, all at once. The score is the accuracy of the global model, or its rmse where the
 label is a number, on `data.validation_share` (10 % unless set) of the server's rows (of the clients', where it has none), and
-among equals, or for a method without a global model, that of the personal models; the test rows are not looked at. What is not a number (the estimator, the number of server steps) changes the program:
-search it with another file or --set. So does `fine_tune = 0`, which switches fine-tuning off: such points are a program
-of their own.
+among equals, or for a method without a global model, that of the personal models; the test rows are not looked at. What is not
+a number (the estimator, the number of server steps) changes the program: search it with another file or --set. So does
+`fine_tune = 0`, which switches fine-tuning off: such points are a program of their own.
 """
 
 from __future__ import annotations

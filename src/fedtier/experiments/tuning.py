@@ -1,10 +1,10 @@
 """The same search for every method of a comparison, on validation rows of its own runs, before the comparison is run.
 
 Every method has a grid of the same number of points: `methods.flat.GRIDS`, or a table `search` of its own in the comparison's
-file; one with an empty table stays as it is, and is labelled so. A grid runs with the first seeds of the cell: the
-split of a seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked at by
-neither the models nor the choice. The best point has the best mean of the global model on validation rows of the server, then of
-the personal models on validation rows of the clients: the highest accuracy, or the lowest rmse where the label is a number.
+file; one with an empty table stays as it is, and is labelled so. A grid runs with the first seeds of the cell: the split of a
+seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked at by neither the models
+nor the choice. The best point has the best mean of the global model on validation rows of the server, then of the personal
+models on validation rows of the clients: the highest accuracy, or the lowest rmse where the label is a number.
 """
 
 from __future__ import annotations

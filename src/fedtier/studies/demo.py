@@ -20,7 +20,7 @@ from ..reports.load_runs import load_run
 from ..reports.terminal import Part, byte_size
 
 OURS, ALONE = "ZO-HFL", "local only"  # labels of demo.toml
-CAUTION = "The settings were picked on these test rows: a demonstration, not evidence."
+CAUTION = "The server's step was picked on test rows of these data: a demonstration, not evidence."
 
 
 class Demo(NamedTuple):
@@ -70,7 +70,8 @@ def worst_off_words(outcome: Outcome) -> str:
     sure = "" if ahead.excludes_zero() else ", which these seeds do not tell from 0"
     return (
         f"In {sum(map(gains_most, seeds))} of {len(seeds)} seeds the client that is worst off alone gains most from {OURS} "
-        f"(against {ALONE}, among clients with enough test rows): {ahead.mean:.1f}{half} points more than the average client{sure}."
+        f"(against {ALONE}, among clients with enough test rows): {ahead.mean:.1f}{half} points more than the average "
+        f"client{sure}."
     )
 
 

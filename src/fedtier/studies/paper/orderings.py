@@ -1,11 +1,11 @@
 """Which of the paper's orderings hold here, in words: differences paired by seed, with their 95 % interval.
 
 "holds": the same sign as in the paper, and the interval does not include 0. "reversed": the other sign, likewise.
-"uncertain": the interval includes 0, or there are too few seeds for one. "not published": the paper lacks one of the two numbers,
-so there is nothing to hold or to reverse.
+"uncertain": the interval includes 0, or there are too few seeds for one. "not published": the paper lacks one of the two
+numbers, so there is nothing to hold or to reverse.
 
-An ordering of the paper counts once: where several of our rows stand for one of the paper's, the first row is the paper's method
-and the others are told apart from it.
+An ordering of the paper counts once: where several of our rows stand for one of the paper's, the first row is the paper's
+method and the others are told apart from it.
 """
 
 from __future__ import annotations
