@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -149,3 +150,21 @@ def test_tuning_searches_each_method_once_and_says_what_it_found(tmp_path, monke
     assert found.tuned.startswith("best of 2 points on validation rows") and found.folder != wanted.cells[0].folder
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", lambda *a: pytest.fail("searched again"))
     assert tune_cells(wanted, Progress()).cells[0] == found
+
+
+def test_what_the_server_alone_learns_from_depends_on_nothing_that_concerns_the_clients():
+    """Seen: three settings of one table had two different numbers for it (docs/paper.md says why)."""
+    short = ["method.name=server_only", "run.rounds=1", "data.test_seed=0", "data.client_test_share=0"]
+    drawn = [
+        assemble(load_config(None, [*short, f"data.alpha={alpha}", f"run.participation={share}"]))
+        for alpha, share in ((1000.0, 0.9), (0.1, 0.1))
+    ]
+    rows = []
+    for one in drawn:
+        federation = one.federation
+        assert int(federation.test.start[0]) == 0 and int(federation.server.start[0]) == int(federation.test.size[0])
+        rows.append(np.asarray(federation.index[0])[: int(federation.test.size[0] + federation.server.size[0])])
+    np.testing.assert_array_equal(*rows)  # test rows and server's rows, in the order in which they are drawn from
+    np.testing.assert_array_equal(*(jax.random.key_data(one.key) for one in drawn))
+    for first, second in zip(*(jax.tree.leaves(one.x) for one in drawn), strict=True):
+        np.testing.assert_array_equal(first, second)

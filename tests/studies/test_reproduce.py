@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from fedtier.errors import FedtierError
-from fedtier.experiments import comparison, search
+from fedtier.experiments import comparison, tuning
+from fedtier.experiments import config as configuration
+from fedtier.experiments.grids import points_of
 from fedtier.experiments.outcomes import Outcome
 from fedtier.studies.paper import implicit, orderings, reproduce, table
 
@@ -82,13 +84,36 @@ def test_every_file_states_command_machine_minutes_numbers_and_tolerance(file):
         assert re.search(rf"^# {word}  ", header, re.MULTILINE), word
 
 
-@pytest.mark.parametrize("file", sorted((FOLDER.parent / "searches").glob("*.toml")), ids=lambda file: file.stem)
-def test_every_grid_is_as_large_as_it_says_and_never_sees_a_test_row_of_the_tables(file, tables):
-    config, grid = search.load_search(file)
-    assert file.read_text().startswith(f"# {np.prod([len(values) for values in grid.values()])} points")
-    assert config.data.test_seed == tables["data"]["test_seed"] and config.data.validation_share > 0
-    assert config.run.seed >= tables["run"]["seeds"]
-    assert config.data.test_share == tables["data"]["test_share"]
+FAIR = FOLDER.parent / "heterogeneity"
+
+
+@pytest.mark.parametrize("file", sorted(FAIR.glob("*.toml")), ids=lambda file: file.stem)
+def test_a_study_treats_all_alike_and_searches_each_over_as_many_points(file):
+    """Equal local gradients, the server's rows for all that can seat them, one size of search, and what to expect."""
+    tables = configuration.read_toml(file)
+    tables |= {"settings": tables["settings"][:1]} if "settings" in tables else {}
+    found = comparison.make_comparison(tables, Path("cells"))
+    sizes = {points_of(grid) for cell in found.cells if (grid := tuning.grid_of(cell))}
+    assert sizes == {16}
+    assert all(
+        cell.config.method.server_seat for cell in found.cells if cell.config.method.name in ("fedavg", "scaffold", "ditto")
+    )
+    work = {cell.config.run.tau * solves for cell in found.cells if (solves := configuration.solves(cell.config))}
+    assert len(work) == 1
+    assert {"command", "machine", "expect", "tolerance"} <= set(re.findall(r"^# (\w+)  ", file.read_text(), re.M))
+
+
+def test_what_the_paper_leaves_open_is_searched_in_every_setting_of_softmax_regression(tables):
+    """Seen: one penalty for all settings cost 17 points where one client takes part."""
+    plan = whole_comparison(tables)
+    open_rows = [cell for cell in plan.cells if cell.grid]
+    assert {cell.method for cell in open_rows} == {"ZO-HFL, as published", "ZO-HFL, pre-trained"}
+    for cell in open_rows:
+        method = cell.config.method
+        if "cifar10" not in cell.setting:
+            assert method.penalty in cell.grid["penalty"] and method.proximity in cell.grid["proximity"]
+    chosen = {cell.setting: cell.config.method.penalty for cell in open_rows if cell.method == "ZO-HFL, as published"}
+    assert chosen["mnist (0.1, 10 %)"] == 0.01 and chosen["fashion-mnist (0.1, 10 %)"] == 0.03
 
 
 def rows(*accuracies: float) -> list[dict]:
