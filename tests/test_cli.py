@@ -330,7 +330,7 @@ def test_what_leaves_a_client_is_said_as_it_is(fedtier):
     line = " ".join(fedtier("methods")[1].split())
     assert "two values of f2, or its estimate" in line and "alone leave" not in line
     sent = {}
-    for name, more in {"default": [], "values": ["method.estimator=sphere", "method.uplink=values"]}.items():
+    for name, more in {"default": [], "values": ["method.preset=paper", "method.uplink=values"]}.items():
         experiment = assemble(configuration.load_config(None, ["run.rounds=1", *more]))
         state = compiled(experiment.method, seeds=True).init(experiment.x, experiment.federation)
         sent[name] = traffic(experiment, state).up
