@@ -17,9 +17,12 @@ import safetensors.numpy
 
 from fedtier import cli
 from fedtier.compilation import use_compilation_cache
+from fedtier.engines import compiled
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments import run as running
+from fedtier.experiments.assemble import assemble
+from fedtier.experiments.metrics import traffic
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run_folder import RunFolder
 from fedtier.methods import registry
@@ -318,6 +321,26 @@ def test_methods_and_cite_print_data_on_stdout(fedtier):
     assert code == 0 and err == "" and all(name in out for name in registry.METHODS)
     code, out, err = fedtier("cite", "--set", "method.name=scaffold")
     assert code == 0 and err == "" and "karimireddy2020scaffold" in out
+
+
+def test_the_right_papers_are_cited_for_the_partition_and_the_data(fedtier):
+    """Seen: Hsu et al., who draw each client's mix of classes, for a partition that draws each class's shares."""
+    out = fedtier("cite")[1]
+    assert "yurochkin2019" in out and "li2022silos" in out and "Hsu" not in out and "alpaydin1998" in out
+    out = fedtier("cite", "--set", "data.name=activity")[1]
+    assert "anguita2013activity" in out and "yurochkin2019" not in out  # natural clients
+
+
+def test_what_leaves_a_client_is_said_as_it_is(fedtier):
+    """Seen: `fedtier methods` said that two values alone leave a client; by default it is an estimate as long as the model."""
+    line = " ".join(fedtier("methods")[1].split())
+    assert "two values of f2, or its estimate" in line and "alone leave" not in line
+    sent = {}
+    for name, more in {"default": [], "values": ["method.preset=paper", "method.uplink=values"]}.items():
+        experiment = assemble(configuration.load_config(None, ["run.rounds=1", *more]))
+        state = compiled(experiment.method, seeds=True).init(experiment.x, experiment.federation)
+        sent[name] = traffic(experiment, state).up
+    assert sent["default"] > 4 * 10 * 65 > sent["values"]  # 10 classes of 64 pixels and an intercept, in float32
 
 
 def test_the_command_exits_with_2_and_prints_nothing_on_stdout_when_refused():

@@ -195,7 +195,6 @@ def test_without_rows_at_the_server_every_method_that_can_runs(tmp_path, fedtier
         (["method.name=server_only"], "data.server_share = 0: server_only needs rows at the server"),
         (["method.name=fedavg", "method.server_seat=true"], "method.server_seat = True: needs rows at the server"),
         (["method.pretrain=5"], "method.pretrain = 5: needs rows at the server"),
-        (["data.validation_share=0.1"], "data.validation_share"),
         (["method.trust=1", "method.estimator=guided"], "trust.*but the server has no rows"),
         (["method.guide=server", "method.estimator=guided"], "zo_hfl needs rows at the server, as it is set here"),
     ],

@@ -65,6 +65,8 @@ def read(
     for key, name in special.items():
         known = name in table.columns
         require(known, key, name, "is not a column of the table", nearest(name, table.columns))
+        once = name not in table.twice
+        require(once, key, name, "is the name of two columns, so it is not known which one is meant", "rename one")
     distinct = len(set(special.values())) == len(special)
     require(distinct, "owner", owner, "label, owner and weight must be three different columns")
     features = checked(_features(table, set(special.values()), choose))

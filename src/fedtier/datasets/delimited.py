@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FedtierError, require
-from .table import MISSING, Column, Table, Words, settled, words
+from .table import MISSING, Column, Table, Words, settled, with_points, words
 from .text_form import Form, Header, encodings, find_form, find_header, opened
 
 BLOCK = 20_000  # lines in one go
@@ -58,12 +58,12 @@ def _read(path: Path, form: Form, header: Header, texts: frozenset[str], skip: f
     require(rows > 0, "file", str(path), "holds no rows, only a header")
     done, notes = {}, list(header.notes)
     for k, column in columns.items():
-        done[names[k]], note = column.done(keep=names[k] in texts)
+        done[names[k]], note = column.done(keep=names[k] in texts, commas=form.separator == ";")
         notes += [f"column {names[k]}: {note}"] * bool(note)
     if header.nameless and names[0] in done and _counts_or_names(done[names[0]]) and names[0] not in texts:
         del done[names[0]]
         notes.append("the first column has no name and tells the rows apart: it is left out")
-    return Table(done, rows, (_told(form), *notes))
+    return Table(done, rows, (_told(form), *notes), header.twice)
 
 
 def _counts_or_names(column: Column) -> bool:
@@ -140,12 +140,14 @@ class _Column:
             self.is_text, index = True, self.index
             self.parts.append(np.fromiter((index.setdefault(cell, len(index)) for cell in cells), np.int32, len(cells)))
 
-    def done(self, *, keep: bool) -> tuple[Column, str]:
+    def done(self, *, keep: bool, commas: bool) -> tuple[Column, str]:
+        """`keep` words as they are; `commas`: may stand in numbers for the decimal point."""
         values = np.concatenate(self.parts)
         if not self.is_text:
             return values, ""
         levels = words(self.index)  # the distinct cells, in the order of their codes
         column = Words(levels.codes[values], levels.levels)
+        column = with_points(column) if commas else column
         return (column, "") if keep else settled(column)
 
 

@@ -42,6 +42,7 @@ class Header(NamedTuple):
     nameless: bool  # the first column has no name: it may be the numbers or names of the rows
     blank: int  # 1: rows end in a separator, so that a last, empty cell follows
     notes: tuple[str, ...]
+    twice: frozenset[str] = frozenset()  # names that stand above several columns
 
 
 def is_delimited(path: Path) -> bool:
@@ -142,8 +143,10 @@ def find_header(path: Path, form: Form, named: bool) -> Header:
     wider = bool(body) and all(len(row) == len(cells) + 1 for row in body)
     blank = wider and all(not row[-1].strip() for row in body)
     names = [*([""] if wider and not blank else []), *cells]
+    twice = frozenset(name for name, times in Counter(names).items() if name and times > 1)
     nameless, (names, notes) = not names[0], _unique(names)
-    return Header(names, start + 1, nameless, int(blank), notes + ((f"the first {start} lines are left out",) if above else ()))
+    notes += (f"the first {start} lines are left out",) * above
+    return Header(names, start + 1, nameless, int(blank), notes, twice)
 
 
 def _is_comment(row: list[str]) -> bool:

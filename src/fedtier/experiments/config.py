@@ -361,7 +361,7 @@ def _check_server(config: Config) -> None:
     if config.data.server_share > 0:
         return
     asking = {"method.server_seat": config.method.server_seat, "method.pretrain": config.method.pretrain}
-    for name, value in (asking | {"data.validation_share": config.data.validation_share}).items():
+    for name, value in asking.items():
         require(not value, name, value, "needs rows at the server, but data.server_share = 0", "raise data.server_share")
     method = registry.sketch(config.method.name, config.method.options, central=False)
     rule = f"{config.method.name} needs rows at the server, as it is set here"

@@ -3,11 +3,11 @@
     [data] [model] [method] [run]        as in a configuration
     [search]                             lists: penalty = [1, 10], server_lr = [0.3, 1.0]
 
-Every point of the grid runs with every seed, all at once. The score is the global accuracy on `data.validation_share`
-(10 % unless set) of the server's rows, and among equals, or for a method without a global model, the personal accuracy;
-the test rows are not looked at. What is not a number (the estimator, the number of server steps) changes the program:
-search it with another file or --set. So does `fine_tune = 0`, which switches fine-tuning off: such points are a program
-of their own.
+Every point of the grid runs with every seed, all at once. The score is the accuracy of the global model, or its rmse where the
+label is a number, on `data.validation_share` (10 % unless set) of the server's rows (of the clients', where it has none), and
+among equals, or for a method without a global model, that of the personal models; the test rows are not looked at. What is not
+a number (the estimator, the number of server steps) changes the program: search it with another file or --set. So does
+`fine_tune = 0`, which switches fine-tuning off: such points are a program of their own.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from __future__ import annotations
 import itertools
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from ..engines import compiled, sweep
-from ..errors import choice, require
+from ..errors import require
 from ..federation import Federation, Plan
 from ..schedules import shape_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
 from .config import Config
+from .grids import STEPS, Grid, checked_grid
 from .metrics import Scores, evaluated_clients, measure_of, scores_of, spread
 
-STEPS = ("server_lr", "client_lr", "fine_tune")
 SWITCHES = ("fine_tune",)  # 0 is not a small number but another program
-SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate", "fine_tune")
 
 
 class Point(NamedTuple):
     """One point of a grid: the values of the searched keys, and what they reached."""
 
     options: dict[str, float]
-    accuracy: np.ndarray  # [seeds] global, on the validation rows
-    personal: np.ndarray  # [seeds] mean over clients
+    overall: np.ndarray  # [seeds] the global model's accuracy, or rmse in deviations of the label, on the validation rows
+    personal: np.ndarray  # [seeds] of the personal models, mean over clients
 
 
 class Search(NamedTuple):
@@ -49,43 +48,42 @@ class Search(NamedTuple):
     config: Config
     points: list[Point]  # best first
     seconds: float
+    measure: Literal["accuracy", "rmse"] = "accuracy"
 
 
-def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, dict[str, list[float]]]:
+def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, Grid]:
     """The checked configuration and grid of a search file."""
     tables = configuration.read_toml(file)
     grid = tables.pop("search", None)
-    require(isinstance(grid, dict) and bool(grid), "search", grid, "must be a table of lists", "[search]\npenalty = [1, 10]")
-    assert isinstance(grid, dict)
+    require(bool(grid), "search", grid, "must be a table of lists", "[search]\npenalty = [1, 10]")
+    grid = checked_grid("search", grid)
     tables.setdefault("data", {}).setdefault("validation_share", 0.1)
     config = configuration.validate(configuration.with_settings(tables, settings))
     require(config.data.validation_share > 0, "data.validation_share", 0.0, "a search never looks at the test rows", "0.1")
     for key, values in grid.items():
-        choice("search", key, SEARCHABLE)
-        numbers = isinstance(values, list) and values and all(isinstance(v, int | float) and v >= 0 for v in values)
-        require(bool(numbers), f"search.{key}", values, "must be a list of numbers of at least 0")
         for value in values:
             configuration.validate(configuration.with_settings(tables, [*settings, f"method.{key}={value}"]))
-    return config, {key: [float(v) for v in values] for key, values in grid.items()}
+    return config, grid
 
 
-def run_search(config: Config, grid: dict[str, list[float]], experiment: Experiment | None = None) -> Search:
+def run_search(config: Config, grid: Grid, experiment: Experiment | None = None) -> Search:
     """Runs the whole grid; a point that diverges scores NaN and stands last."""
     clock = time.perf_counter()
     require(config.run.rounds > 0, "run.rounds", config.run.rounds, "a search needs at least one round")
     experiment = experiment or assemble(config)
-    task, rule = experiment.dataset.task, "has no classes, hence no accuracy to search by"
-    require(task == "classification", "data.name", config.data.name, rule, "compare runs of it: `fedtier compare`")
+    task, rule = experiment.dataset.task, "has no labels, hence nothing to search by"
+    require(task != "two_level", "data.name", config.data.name, rule, "compare runs of it: `fedtier compare`")
+    measure = "accuracy" if task == "classification" else "rmse"
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     found: dict[int, Point] = {}
     for off in {_switched_off(point) for point in points}:
         members = [k for k, point in enumerate(points) if _switched_off(point) == off]
         scores = _scores(experiment, [points[k] for k in members], off)
-        accuracy = np.where(np.isfinite(scores.global_loss), scores.test.accuracy, np.nan)
-        personal = mean_over_clients(scores.personal.accuracy)
-        found |= {k: Point(points[k], accuracy[j], personal[j]) for j, k in enumerate(members)}
-    ranked = sorted((found[k] for k in range(len(points))), key=_score, reverse=True)
-    return Search(config, ranked, time.perf_counter() - clock)
+        overall = np.where(np.isfinite(scores.global_loss), getattr(scores.test, measure), np.nan)
+        personal = mean_over_clients(getattr(scores.personal, measure))
+        found |= {k: Point(points[k], overall[j], personal[j]) for j, k in enumerate(members)}
+    ranked = sorted((found[k] for k in range(len(points))), key=lambda point: _score(point, measure), reverse=True)
+    return Search(config, ranked, time.perf_counter() - clock, measure)
 
 
 def _scores(experiment: Experiment, points: list[dict[str, float]], off: tuple[str, ...]) -> Scores:
@@ -117,11 +115,11 @@ def _switched_off(point: dict[str, float]) -> tuple[str, ...]:
     return tuple(name for name in SWITCHES if point.get(name) == 0)
 
 
-def _score(point: Point) -> tuple[float, float]:
-    """(global, personal), means over the seeds; -1 where there is none."""
-    means = (float(scores.mean()) for scores in (point.accuracy, point.personal))
-    first, second = (-1.0 if np.isnan(mean) else mean for mean in means)
-    return first, second
+def _score(point: Point, measure: str) -> tuple[float, float]:
+    """(global, personal), means over the seeds, the larger the better; what there is not comes last."""
+    sign = 1.0 if measure == "accuracy" else -1.0
+    first, second = (sign * float(scores.mean()) for scores in (point.overall, point.personal))
+    return (-np.inf if np.isnan(first) else first), (-np.inf if np.isnan(second) else second)
 
 
 def _shape(config: Config, name: str, value: Any) -> Any:

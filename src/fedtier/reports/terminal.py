@@ -170,23 +170,24 @@ def methods_table() -> list[Part]:
 
 def search_object(found: Search) -> dict[str, Any]:
     points = [
-        {"options": point.options, "accuracy": point.accuracy.tolist(), "personal": point.personal.tolist()}
+        {"options": point.options, found.measure: point.overall.tolist(), "personal": point.personal.tolist()}
         for point in found.points
     ]
     return known({"points": points, "seconds": found.seconds})
 
 
 def search_table(found: Search) -> list[Part]:
-    """The grid, best first, with the mean accuracy over seeds on the validation rows."""
+    """The grid, best first, with the mean accuracy, or rmse, over seeds on the validation rows."""
     config = found.config
     title = (
         f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds, {config.run.seeds} seeds, validation rows"
     )
     table = Table(title=title, title_justify="left")
-    for heading in (*found.points[0].options, "global %", "personal %"):
+    unit, shown = ("%", percent) if found.measure == "accuracy" else ("rmse", number)
+    for heading in (*found.points[0].options, f"global {unit}", f"personal {unit}"):
         table.add_column(heading, justify="right")
     for point in found.points:
-        scores = (percent(float(score.mean())) for score in (point.accuracy, point.personal))
+        scores = (shown(float(score.mean())) for score in (point.overall, point.personal))
         table.add_row(*(f"{value:g}" for value in point.options.values()), *scores)
     return [table, f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
 
@@ -201,7 +202,7 @@ def check_table(outcome: dict[str, Any]) -> list[Part]:
 
 
 def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.{decimals(abs(value))}f}"
+    return "-" if value is None or math.isnan(value) else f"{value:.{decimals(abs(value))}f}"
 
 
 def percent(value: float | None) -> str:
