@@ -205,6 +205,10 @@ class RunTable(Table):
     checkpoint_every: int = described(
         100, "The state is saved every so many rounds, and at the end.", unit="rounds", example=10, ge=1
     )
+    keep_personal: float = described(
+        1.0, "Personal models are kept in the run's bundle where all of them fit into this; 0: never.", unit="GiB",
+        example=10.0, ge=0, allow_inf_nan=False,
+    )  # fmt: skip
 
 
 class Config(Table):
@@ -220,9 +224,10 @@ class Config(Table):
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
     def digest(self) -> str:
-        """Twelve letters for what determines the rows of metrics: how often a run is saved and where its data lie do not."""
+        """Twelve letters for what determines the rows of metrics: what is saved of a run and where its data lie do not."""
         content = self.model_dump()
         content["run"].pop("checkpoint_every")
+        content["run"].pop("keep_personal")
         content["data"].pop("folder")
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in content.items())).encode()).hexdigest()[:12]
 
