@@ -1,4 +1,4 @@
-"""Commands that use what a run has trained: predict, export-model."""
+"""Commands that use what a run has trained: predict, adapt, export-model."""
 
 from __future__ import annotations
 
@@ -45,6 +45,50 @@ def predict(
         show({"rows": len(found.values)} | {key: value for key, value in scores.items() if value is not None} | content)
     elif out is None:
         print(found.to_csv(), end="")
+
+
+def adapt(
+    run: Run,
+    rows: Rows,
+    out: Path,
+    client: str = "new",
+    seed: int | None = None,
+    steps: int | None = None,
+    radius: float | None = None,
+    test_share: float = 0.2,
+    json: bool = False,
+) -> None:
+    """Make a personal model for a client that was not in training, from its own rows, as the run's method makes them.
+
+    Args:
+        run: The run's folder, or a bundle's own.
+        rows: The client's labelled rows: a table, an .npz of arrays, or a folder of images.
+        out: Folder of its bundle, a new one: the global model and its own.
+        client: What the client is called there.
+        seed: Of which seed the global model is; default: the first.
+        steps: Local steps; default: as many as the run's last round has.
+        radius: The client's limit, where the run has one for each client.
+        test_share: Part of the rows that is held back to compare the two models; 0: none.
+        json: One JSON object on stdout instead of words.
+    """
+    from ..errors import require
+    from ..experiments.bundle import Bundle
+    from ..experiments.bundle.adapt import adapt as adapted
+
+    prepare_jax()
+    require(not (out / "bundle.json").exists(), "--out", str(out), "already holds a bundle", "choose another folder")
+    options = {"client": client, "steps": steps, "radius": radius, "test_share": test_share}
+    found = adapted(Bundle.load(run, seed), rows, **options)
+    found.bundle.save(out)
+    told = {"global": found.global_says, "adapted": found.adapted_says}
+    word = "accuracy" if found.bundle.preparation.label.classes else "rmse"
+    scores = {name: None if said is None else getattr(said, word) for name, said in told.items()}
+    if json:
+        show({"bundle": str(out), "client": client, "held": found.held, "metric": word} | scores)
+        return
+    known = [f"{name} {value:.4g}" for name, value in scores.items() if value is not None]
+    lines = [f"{word} on {found.held} rows held back: {', '.join(known)}"] if known else []
+    show("\n".join([*lines, f"bundle: {out}", f"next: fedtier predict {out} ROWS --client {client}"]))
 
 
 def export_model(

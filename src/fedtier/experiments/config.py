@@ -111,6 +111,11 @@ class Data(Table):
         0.2, "The part of each client's rows that is held back to judge its models.", unit="share", example=0.3, ge=0, lt=1
     )
 
+    new_clients: Share = described(
+        0.0, "The part of the clients that never train: each gets a model at the end, and is measured apart.", unit="share",
+        example=0.2, ge=0, lt=1,
+    )  # fmt: skip
+
     @pydantic.model_validator(mode="before")
     @classmethod
     def implied(cls, given: Any) -> Any:
@@ -324,6 +329,8 @@ def _check_together(config: Config) -> None:
             require(one is None or 0 <= one < float("inf"), name, value, "must be finite and at least 0")
         if isinstance(value, list) and data.partition != "natural":  # whose number of clients only the data tell
             require(len(value) == data.clients, name, value, f"must have one number for each of the {data.clients} clients")
+        rule = "must be one number where there are new clients (data.new_clients)"
+        require(not (isinstance(value, list) and data.new_clients), name, value, rule)
     _check_data(data)
     _check_server(config)
 
@@ -333,6 +340,11 @@ def _check_data(data: Data) -> None:
     choice("data.name", data.name, NAMES)
     for key, rule in SETS[data.name].needs.items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
+    if data.new_clients:
+        rule = f"is not read with data.name = {data.name!r}"
+        require(
+            SETS[data.name].labelled, "data.new_clients", data.new_clients, rule, "a new client's model is judged by labels"
+        )
     if data.file is not None and "file" not in OPTIONS[data.name]:
         hint = "leave out data.name, or data.file"
         raise FedtierError("data.file", data.file, f"names other data than data.name = {data.name!r}", hint)
