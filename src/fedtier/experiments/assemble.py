@@ -16,13 +16,14 @@ from ..datasets import Dataset
 from ..errors import called, require
 from ..federation import Federation, Plan, growing_steps, make_plan, with_seat
 from ..keys import Tag
-from ..methods import Method, flat, make, pretrain
+from ..methods import Method, ProjectedSgd, flat, pretrain, registry
 from ..methods.solvers import LowerLevel
 from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .config import Config, keys_of
 from .data import client_names, clients_of, load_data, seeds_of, split
 from .models import loss_of, model_of
+from .own_code import own_problem
 
 
 class Experiment(NamedTuple):
@@ -114,8 +115,9 @@ def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilev
     """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own."""
     model, problem, _, _, _ = _algorithm(config, dataset)
     problem, given = adopt(problem), config.method.options
-    solve = flat.local(**{key: given[key] for key in ("client_lr", "batch") if key in given}).lower_level(problem)
-    return Algorithm(config, dataset, model, problem, make(config.method.name, problem, given), solve)
+    return Algorithm(
+        config, dataset, model, problem, registry.make(config.method.entry, problem, given), _lower_level(problem, given)
+    )
 
 
 def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
@@ -129,8 +131,14 @@ def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
 def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
     model, problem, arrays = _problem(config, dataset)
     given = config.method.options
-    solve = flat.local(**{key: given[key] for key in ("client_lr", "batch") if key in given}).lower_level(problem)
-    return model, problem, arrays, make(config.method.name, problem, given), solve
+    return model, problem, arrays, registry.make(config.method.entry, problem, given), _lower_level(problem, given)
+
+
+def _lower_level(problem: Bilevel, given: dict[str, Any]) -> LowerLevel:
+    """The solver of y_i(x) by which f is measured: the method's own local part, or the one of its keys."""
+    keys = {key: given[key] for key in ("client_lr", "batch") if key in given}
+    local = given["local"] if isinstance(given.get("local"), ProjectedSgd) else flat.local(**keys)
+    return local.lower_level(problem)
 
 
 def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree]:
@@ -141,7 +149,10 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
         return None, problem, np.asarray(dataset.model_inputs())
     model = model_of(config, dataset)
     rows = Rows(dataset.inputs, dataset.labels, dataset.weights)  # pyright: ignore[reportArgumentType]
-    problem = supervised(loss_of(config, dataset, model), **limits)
+    loss = loss_of(config, dataset, model)
+    problem = (
+        supervised(loss, **limits) if method.problem is None else own_problem(method.problem, loss, method.problem_options)
+    )
     return model, problem._replace(central=config.data.server_share > 0), rows
 
 

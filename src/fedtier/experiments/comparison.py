@@ -25,6 +25,7 @@ from ..errors import NOTHING, FedtierError, choice, nearest, require
 from . import config as configuration
 from .config import TABLES, Config
 from .metrics import FEWEST
+from .own_code import short
 
 
 class Metric(NamedTuple):
@@ -153,7 +154,7 @@ def _longer(config: Config, times: float) -> Config:
 
 def cell_name(config: Config) -> str:
     """Names a cell by what determines its numbers."""
-    return f"{config.method.name}-{config.data.name}-{config.digest()}"
+    return f"{short(config.method.name)}-{short(config.data.name)}-{config.digest()}"
 
 
 def chosen(words: str, method: str, setting: str) -> bool:

@@ -10,12 +10,16 @@ from ..datasets import Dataset
 from ..errors import FedtierError, require
 from ..problem import Loss, Model, cnn, cross_entropy, huber_error, linear, mlp, scaled, softmax, squared_error
 from .config import Config
+from .own_code import is_own
+from .own_models import own_model
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
     """The model of [model], fed with scaled inputs: one output per class, or one number for a regression."""
     table, outputs, features = config.model, dataset.outputs, int(np.prod(dataset.shape))
     numeric = dataset.task == "regression"
+    if is_own(table.name):
+        return _fed(own_model(table, dataset), dataset)
     if numeric and table.name == "softmax":
         raise FedtierError("model.name", "softmax", "is for classes, but the label is a number", 'use "linear", "mlp" or "cnn"')
     makers: dict[str, Callable[[], Model]] = {
@@ -24,11 +28,18 @@ def model_of(config: Config, dataset: Dataset) -> Model:
         "mlp": lambda: mlp(features, outputs, table.hidden, table.depth, bias=table.bias),
         "cnn": lambda: cnn(outputs, _image_shape(dataset), bias=table.bias),
     }
-    model = makers[table.name]()
-    plain = (
-        np.all(np.asarray(dataset.shift) == 0) and np.all(np.asarray(dataset.scale) == 1) and dataset.inputs.dtype == np.float32
-    )
-    return model if plain else scaled(model, dataset.shift, dataset.scale)
+    return _fed(makers[table.name](), dataset)
+
+
+def _fed(model: Model, dataset: Dataset) -> Model:
+    """The model with the scaling of its inputs in front, where they are not what it takes already."""
+    return model if is_plain(dataset) else scaled(model, dataset.shift, dataset.scale)
+
+
+def is_plain(dataset: Dataset) -> bool:
+    """Whether rows are stored as a model takes them."""
+    unscaled = np.all(np.asarray(dataset.shift) == 0) and np.all(np.asarray(dataset.scale) == 1)
+    return bool(unscaled and dataset.inputs.dtype == np.float32)
 
 
 def loss_of(config: Config, dataset: Dataset, model: Model) -> Loss:

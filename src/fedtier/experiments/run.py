@@ -19,6 +19,7 @@ from .config import Config, load_config
 from .data import seeds_of
 from .label_counts import labels_of_experiment
 from .metrics import Scores, evaluator, traffic
+from .own_code import short
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
@@ -75,7 +76,7 @@ def run_experiment(
     if experiment is None:
         with profile.span("data"):
             experiment = assemble(config)
-    with RunFolder(folder or new_folder(f"{config.method.name}-{config.data.name}")).held() as files:
+    with RunFolder(folder or new_folder(f"{short(config.method.name)}-{short(config.data.name)}")).held() as files:
         return begin(experiment, files, progress=progress, listen=listen, profile=profile)
 
 
@@ -182,7 +183,7 @@ class Session:
         with self.profile.span("compile", "evaluation, and the first one"):
             scores = self.evaluate(self.state, self.round)
         self.compile_seconds = time.perf_counter() - clock
-        title = f"{config.method.name} on {config.data.title}"
+        title = f"{short(config.method.name)} on {config.data.title}"
         self.progress.start(config.run.rounds, self.round, title, self.compile_seconds)
         self.clock = time.perf_counter()
         return scores

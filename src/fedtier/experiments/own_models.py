@@ -1,0 +1,72 @@
+"""A model of the user's own: a function that makes one for the sizes of the data, or an object of the program.
+
+What it makes, or is, may be a `Model`, an Equinox module over one row, or a PyTorch module over a batch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from ..datasets import Dataset
+from ..errors import FedtierError, require
+from ..problem import Model, from_equinox
+from .config import ModelTable
+from .held import Held
+from .own_code import calling, find, model_options, short
+from .torch_models import from_torch, is_torch
+
+
+def own_model(table: ModelTable, dataset: Dataset) -> Model:
+    """The model that model.name stands for, one output for each that the data ask for."""
+    made = table.name.value if isinstance(table.name, Held) else None
+    if made is None or inspect.isroutine(made):
+        made = _made(table, dataset)
+    model = as_model(made, short(table.name))
+    _check_outputs(model, str(table.name), dataset)
+    return model
+
+
+def _made(table: ModelTable, dataset: Dataset) -> Any:
+    word = table.name
+    make, options = find("model.name", word), model_options(word)
+    known = {
+        "features": int(np.prod(dataset.shape)),
+        "shape": dataset.shape,
+        "outputs": dataset.outputs,
+        "classes": dataset.outputs,
+    }
+    asked = {name: known[name] for name in inspect.signature(make).parameters if name in known and name not in options}
+    given = {key: getattr(table, key) for key in options if hasattr(table, key)}
+    with calling("model.name", word):
+        return make(**asked, **given)
+
+
+def as_model(made: Any, name: str) -> Model:
+    """`made` as a Model; refused where it is none of the three kinds."""
+    if isinstance(made, Model):
+        return made
+    if isinstance(made, eqx.Module):
+
+        def same(key: Key[Array, ""]) -> eqx.Module:
+            return made
+
+        return from_equinox(name, same)
+    if is_torch(made):
+        return from_torch(made, name)
+    hint = "return Model(name, init, apply), an Equinox module over one row, or a PyTorch nn.Module"
+    raise FedtierError("model", type(made).__name__, "is no model", hint)
+
+
+def _check_outputs(model: Model, word: str, dataset: Dataset) -> None:
+    """Tries the model on two rows, without computing anything."""
+    rows = jax.ShapeDtypeStruct((2, *dataset.shape), np.float32)
+    with calling("model.name", word):
+        found = jax.eval_shape(lambda key, inputs: model.apply(model.init(key), inputs), jax.random.key(0), rows).shape
+    rule = f"gives outputs of shape {found[1:]} for a row, the data ask for {dataset.outputs}"
+    require(found == (2, dataset.outputs), "model.name", word, rule, "one number for each class, or one for a regression")
