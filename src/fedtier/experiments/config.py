@@ -23,7 +23,7 @@ from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, registry
 from ..methods.flat import KEYS_OF_PARTS
 from . import own_code
-from .held import is_object, value_of
+from .held import is_object, marked, value_of
 from .own_code import is_own, short
 
 Share = float
@@ -261,7 +261,8 @@ class Config(Table):
         content = self.model_dump()
         content["run"].pop("checkpoint_every")
         content["data"].pop("folder")
-        return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in content.items())).encode()).hexdigest()[:12]
+        tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
+        return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
 
 
 TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}

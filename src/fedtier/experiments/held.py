@@ -7,6 +7,7 @@ be read and shown everywhere, but run again only by the program that has the obj
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from ..errors import FedtierError
@@ -18,10 +19,11 @@ class Held(str):
     """The text `python:NAME` with the object that it stands for."""
 
     value: Any
+    mark: str  # tells it from every other object, of this program or another
 
     def __new__(cls, name: str, value: Any) -> Held:
         word = super().__new__(cls, PREFIX + name)
-        word.value = value
+        word.value, word.mark = value, uuid.uuid4().hex
         return word
 
     def __getnewargs__(self) -> tuple[str, Any]:
@@ -31,6 +33,11 @@ class Held(str):
 def is_object(word: object) -> bool:
     """Whether the word stands for an object, here or in the program that wrote it."""
     return isinstance(word, str) and word.startswith(PREFIX)
+
+
+def marked(word: Any) -> Any:
+    """What tells the word from others: two objects of one name are two things, and no run of one is found for the other."""
+    return f"{word} {word.mark}" if isinstance(word, Held) else word
 
 
 def value_of(key: str, word: Any) -> Any:
