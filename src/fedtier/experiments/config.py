@@ -9,8 +9,9 @@ The options of a method are its flat keys (`fedtier methods`); they stand in [me
 from __future__ import annotations
 
 import hashlib
+import inspect
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -242,6 +243,10 @@ class RunTable(Table):
     checkpoint_every: int = described(
         100, "The state is saved every so many rounds, and at the end.", unit="rounds", example=10, ge=1
     )
+    keep_personal: float = described(
+        1.0, "Personal models are kept in the run's bundle where all of them fit into this; 0: never.", unit="GiB",
+        example=10.0, ge=0, allow_inf_nan=False,
+    )  # fmt: skip
 
 
 class Config(Table):
@@ -257,9 +262,10 @@ class Config(Table):
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
     def digest(self) -> str:
-        """Twelve letters for what determines the rows of metrics: how often a run is saved and where its data lie do not."""
+        """Twelve letters for what determines the rows of metrics: what is saved of a run and where its data lie do not."""
         content = self.model_dump()
         content["run"].pop("checkpoint_every")
+        content["run"].pop("keep_personal")
         content["data"].pop("folder")
         tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
@@ -312,6 +318,8 @@ def validate(tables: dict[str, Any]) -> Config:
                 raise FedtierError(f"{table}.{key}", value, f"is no key of [{table}]{of}", nearest(key, known))
     given = tables.get("method", {})
     tables["method"] = _method_keys(given)
+    if is_own(tables.get("model", {}).get("name")):
+        tables["model"] = _declared(own_code.model_options(tables["model"]["name"])) | tables["model"]
     try:
         config = Config.model_validate(tables)
     except pydantic.ValidationError as error:
@@ -355,8 +363,10 @@ def _method_keys(given: dict[str, Any]) -> dict[str, Any]:
     name, preset = given.get("name", "zo_hfl"), given.get("preset", "recommended")
     if not isinstance(name, str) or preset not in registry.PRESETS:
         return given  # refused by the table
+    problem = given.get("problem")
+    of_problem = _declared(own_code.problem_options(problem)) if isinstance(problem, str) else {}
     if is_own(name):
-        return {key: option.default for key, option in registry.options(own_code.entry_of(name)).items()} | given
+        return _declared(registry.options(own_code.entry_of(name))) | of_problem | given
     replaced: dict[str, str] = {}
     for part, keys in KEYS_OF_PARTS.items():
         if is_object(given.get(part)):
@@ -365,7 +375,12 @@ def _method_keys(given: dict[str, Any]) -> dict[str, Any]:
         hint = f"give it to the part, or leave {part} out"
         require(key not in given, f"method.{key}", given.get(key), f"belongs to the part {part}, which is given whole", hint)
     defaults = registry.defaults(name, preset)
-    return {key: value for key, value in defaults.items() if key not in replaced} | given
+    return {key: value for key, value in defaults.items() if key not in replaced} | of_problem | given
+
+
+def _declared(options: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """What a function of one's own takes where no key says otherwise."""
+    return {key: option.default for key, option in options.items()}
 
 
 def _seated(config: Config, method: Method) -> Config:

@@ -23,6 +23,7 @@ from ..methods.method import Turn
 from ..problem import Rows, residuals
 from ..protocol import message_shapes
 from .assemble import Algorithm, Experiment
+from .bundle.keep import is_kept
 
 FEWEST = 10  # held-back rows from which a client may be the worst one: two rows say nothing about a model
 
@@ -51,6 +52,7 @@ class Scores(NamedTuple):
     personal: Quality  # [c] of the personal model on the client's own held-back rows
     shared: Quality  # [c] of the global model on the same rows
     held: Any  # [c] how many rows these are
+    models: PyTree = ()  # [c, ...] the personal models themselves, where they are kept
 
 
 def evaluated_clients(experiment: Experiment) -> np.ndarray:
@@ -101,27 +103,30 @@ def client_scores(
     return (algorithm.problem.f2(x, fresh, spec), quality(algorithm, y, held), quality(algorithm, x, held)), y
 
 
-def measure_of(experiment: Experiment) -> Measure:
-    """What an engine's `evaluate` is to compute for `scores_of`."""
+def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:
+    """What an engine's `evaluate` is to compute for `scores_of`; with `keep` it hands out the personal models too."""
 
     def of_model(x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
         return global_scores(experiment, x, server, test)
 
     def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn) -> tuple[Any, ...]:
-        return (*client_scores(experiment, client, x, view, held, spec, turn)[0], held.size)
+        scores, y = client_scores(experiment, client, x, view, held, spec, turn)
+        return (*scores, held.size, y if keep else ())
 
     return Measure(of_model, of_client)
 
 
 def scores_of(measured: tuple[PyTree, PyTree]) -> Scores:
     """From what `evaluate` returns for `measure_of`."""
-    (f1, loss, quality), (f2, personal, shared, held) = measured
-    return Scores(f1, loss, quality, f2, personal, shared, held)
+    (f1, loss, quality), (f2, personal, shared, held, models) = measured
+    return Scores(f1, loss, quality, f2, personal, shared, held, models)
 
 
 def evaluator(experiment: Experiment, engine: Engine) -> Callable[[State, int], Scores]:
-    """evaluate(state, round) -> Scores with a leading axis for the seeds, by an engine of several seeds."""
-    measure, chosen = measure_of(experiment), evaluated_clients(experiment)
+    """evaluate(state, round) -> Scores with a leading axis for the seeds, by an engine of several seeds; with the
+    personal models where they are small enough to be kept (run.keep_personal)."""
+    chosen = evaluated_clients(experiment)
+    measure = measure_of(experiment, keep=is_kept(experiment, len(chosen)))
 
     def evaluate(state: State, number: int) -> Scores:
         steps = experiment.steps[number][chosen]

@@ -6,6 +6,7 @@ What it makes, or is, may be a `Model`, an Equinox module over one row, or a PyT
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +14,6 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from ..datasets import Dataset
 from ..errors import FedtierError, require
 from ..problem import Model, from_equinox
 from .config import ModelTable
@@ -22,25 +22,20 @@ from .own_code import calling, find, model_options, short
 from .torch_models import from_torch, is_torch
 
 
-def own_model(table: ModelTable, dataset: Dataset) -> Model:
+def own_model(table: ModelTable, shape: tuple[int, ...], outputs: int) -> Model:
     """The model that model.name stands for, one output for each that the data ask for."""
     made = table.name.value if isinstance(table.name, Held) else None
     if made is None or inspect.isroutine(made):
-        made = _made(table, dataset)
+        made = _made(table, shape, outputs)
     model = as_model(made, short(table.name))
-    _check_outputs(model, str(table.name), dataset)
+    _check_outputs(model, str(table.name), shape, outputs)
     return model
 
 
-def _made(table: ModelTable, dataset: Dataset) -> Any:
+def _made(table: ModelTable, shape: tuple[int, ...], outputs: int) -> Any:
     word = table.name
     make, options = find("model.name", word), model_options(word)
-    known = {
-        "features": int(np.prod(dataset.shape)),
-        "shape": dataset.shape,
-        "outputs": dataset.outputs,
-        "classes": dataset.outputs,
-    }
+    known = {"features": math.prod(shape), "shape": shape, "outputs": outputs, "classes": outputs}
     asked = {name: known[name] for name in inspect.signature(make).parameters if name in known and name not in options}
     given = {key: getattr(table, key) for key in options if hasattr(table, key)}
     with calling("model.name", word):
@@ -63,10 +58,10 @@ def as_model(made: Any, name: str) -> Model:
     raise FedtierError("model", type(made).__name__, "is no model", hint)
 
 
-def _check_outputs(model: Model, word: str, dataset: Dataset) -> None:
+def _check_outputs(model: Model, word: str, shape: tuple[int, ...], outputs: int) -> None:
     """Tries the model on two rows, without computing anything."""
-    rows = jax.ShapeDtypeStruct((2, *dataset.shape), np.float32)
+    rows = jax.ShapeDtypeStruct((2, *shape), np.float32)
     with calling("model.name", word):
         found = jax.eval_shape(lambda key, inputs: model.apply(model.init(key), inputs), jax.random.key(0), rows).shape
-    rule = f"gives outputs of shape {found[1:]} for a row, the data ask for {dataset.outputs}"
-    require(found == (2, dataset.outputs), "model.name", word, rule, "one number for each class, or one for a regression")
+    rule = f"gives outputs of shape {found[1:]} for a row, the data ask for {outputs}"
+    require(found == (2, outputs), "model.name", word, rule, "one number for each class, or one for a regression")

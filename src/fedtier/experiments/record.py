@@ -13,6 +13,8 @@ import numpy as np
 from ..engines import Replies, State
 from ..federation import Plan
 from .assemble import Experiment
+from .bundle.bundle import FOLDER
+from .bundle.keep import keep_bundle
 from .metrics import Scores, Traffic, error_spread, evaluated_clients, spread
 from .run_folder import RunFolder
 
@@ -82,6 +84,8 @@ def finish(experiment: Experiment, store: RunFolder, state: State, scores: Score
             "model.safetensors", x, model=experiment.model.name if experiment.model else "", seeds=experiment.config.run.seeds
         )
     who = evaluated_clients(experiment).tolist()
+    if experiment.model is not None:
+        keep_bundle(store.folder / FOLDER, experiment, x, scores.models, who, diverged)
     names = [experiment.client_names[i] for i in who]
     clients = [
         {"seed": experiment.config.run.seed + s, "clients": who, "names": names}

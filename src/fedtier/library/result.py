@@ -14,7 +14,9 @@ from typing import Any
 from jaxtyping import PyTree
 
 from ..errors import require
+from ..experiments.bundle import Bundle, Predictions
 from ..experiments.config import Config
+from ..experiments.models import recipe_of
 from ..experiments.run import Result as Run
 from ..experiments.run_folder import RunFolder
 from ..reports.layout import plain
@@ -78,9 +80,9 @@ class Result:
         return Records(rows)
 
     @cached_property
-    def bundle(self) -> Any:
+    def bundle(self) -> Bundle:
         """The models with everything that a prediction needs, of the first seed that has an end."""
-        return load(self.run.folder)
+        return Bundle.load(self.run.folder, recipe=recipe_of(self.config, self.run.experiment.dataset))
 
     @property
     def model(self) -> PyTree | None:
@@ -92,7 +94,7 @@ class Result:
         """The personal models' parameters by the client's name."""
         return self.bundle.personal
 
-    def predict(self, rows: Any, client: str | None = None) -> Any:
+    def predict(self, rows: Any, client: str | None = None) -> Predictions:
         """What the global model, or the personal model of `client`, says of `rows`: a frame, a file or an array."""
         return self.bundle.predict(rows, client=client)
 
@@ -118,8 +120,6 @@ class Result:
         return f"<pre>{escape(repr(self))}</pre>"
 
 
-def load(folder: str | Path, seed: int | None = None) -> Any:
+def load(folder: str | Path, seed: int | None = None) -> Bundle:
     """The models of a run's folder: `.predict(rows, client=...)`, `.model`, `.personal["zurich"]`."""
-    from ..experiments.bundle import Bundle
-
     return Bundle.load(folder, seed)
