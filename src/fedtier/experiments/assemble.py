@@ -20,10 +20,12 @@ from ..methods import Method, ProjectedSgd, flat, pretrain, registry
 from ..methods.solvers import LowerLevel
 from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
+from .black_box import adopt_solver
 from .config import Config, keys_of
 from .data import client_names, clients_of, load_data, seeds_of, split
-from .models import loss_of, model_of
-from .own_code import own_problem
+from .models import is_plain, loss_of, model_of
+from .own_code import is_bilevel, own_problem
+from .own_models import is_start, start_of
 
 
 class Experiment(NamedTuple):
@@ -47,13 +49,19 @@ class Experiment(NamedTuple):
         return self.steps.shape[1]
 
     @property
+    def compiles(self) -> bool:
+        """Whether it can be one program: not with a black box at the clients, nor with a model of another framework."""
+        return self.config.method.solver is None and (self.model is None or self.model.traceable)
+
+    @property
     def client_names(self) -> tuple[str, ...]:
         """[m] the owners' names where clients are natural, else their numbers."""
         return client_names(self.config, self.dataset, self.clients)
 
     def unit(self, s: int) -> float | None:
         """The deviation of the label for seed number s, in which a regression is computed; None for classes."""
-        return self.dataset.preparations[s].label.unit if self.dataset.task == "regression" else None
+        prepared = self.dataset.task == "regression" and self.dataset.preparations
+        return self.dataset.preparations[s].label.unit if prepared else None
 
 
 class Algorithm(NamedTuple):
@@ -147,12 +155,20 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
     if dataset.task == "two_level":
         problem = two_level_quadratic(**limits)._replace(central=config.data.server_share > 0)
         return None, problem, np.asarray(dataset.model_inputs())
-    model = model_of(config, dataset)
     rows = Rows(dataset.inputs, dataset.labels, dataset.weights)  # pyright: ignore[reportArgumentType]
-    loss = loss_of(config, dataset, model)
-    problem = (
-        supervised(loss, **limits) if method.problem is None else own_problem(method.problem, loss, method.problem_options)
-    )
+    model = None if is_start(config.model) else model_of(config, dataset)
+    if method.problem is None:
+        require(model is not None, "model.name", str(config.model.name), "an array to start from needs a problem of its own")
+        assert model is not None
+        problem = supervised(loss_of(config, dataset, model), **limits)
+    else:
+        loss = None if model is None else loss_of(config, dataset, model)
+        fits = not is_bilevel(method.problem) or model is None or is_plain(dataset)
+        rule, hint = "has a model of its own, but these rows are scaled for ours", "give a function of the loss: problem(loss)"
+        require(fits, "method.problem", str(method.problem), rule, hint)
+        problem = own_problem(method.problem, loss, method.problem_options)
+    if method.solver is not None:
+        problem = adopt_solver(problem, method.solver)
     return model, problem._replace(central=config.data.server_share > 0), rows
 
 
@@ -178,13 +194,15 @@ def _first_model(
 ) -> PyTree:
     def init(key: Any) -> PyTree:
         if model is None:
-            return jnp.zeros(dataset.shape)
+            return start_of(config.model, jnp.zeros(dataset.shape))
         return model.init(keys.at(key, keys.BEFORE_ROUND_0, Tag.INIT))
 
     x = jax.jit(jax.vmap(init))(key)
     method = config.method
     if not method.pretrain:
         return x
+    traceable = model is None or model.traceable
+    require(traceable, "method.pretrain", method.pretrain, "needs a model that can be compiled", "0: train it before")
     batch = method.options.get("server_batch", 128)
 
     def warm_up(args: tuple) -> PyTree:

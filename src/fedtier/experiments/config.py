@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..datasets import NAMES, OPTIONS, SETS, who_takes
 from ..errors import NOTHING, FedtierError, called, choice, nearest, require
-from ..methods import Method, registry
+from ..methods import Method, ProjectedSgd, registry
 from ..methods.flat import KEYS_OF_PARTS
 from . import own_code
 from .held import is_object, marked, value_of
@@ -205,7 +205,14 @@ class MethodTable(Table):
     def options(self) -> dict[str, Any]:
         """What the method itself takes; parts that a program has given as the objects they are."""
         entry = self.entry
-        return self._given({*registry.options(entry), *registry.part_names(entry)})
+        given = self._given({*registry.options(entry), *registry.part_names(entry)})
+        return {key: value for key, value in given.items() if not (key == "local" and value is self.solver)}
+
+    @property
+    def solver(self) -> Callable[..., Any] | None:
+        """The black box that a program gives as `local`, in place of our local steps: see `black_box`."""
+        local = self._given({"local"}).get("local")
+        return local if callable(local) and not isinstance(local, ProjectedSgd) else None
 
     @property
     def problem_options(self) -> dict[str, Any]:
@@ -325,6 +332,9 @@ def validate(tables: dict[str, Any]) -> Config:
     except pydantic.ValidationError as error:
         raise _refusal(error) from None
     method = _made(config, given)
+    if config.method.solver is not None:
+        names = ", ".join(registry.names_with("foreign"))
+        require(method.foreign, "method.local", given["local"], f"cannot take the place of {method.name}'s own steps", names)
     _check_together(config)
     return _seated(config, method)
 
@@ -338,10 +348,12 @@ def _own_keys(table: str, content: dict[str, Any]) -> set[str]:
         problem = content.get("problem")
         options = own_code.problem_options(problem) if isinstance(problem, str) else ()
         return {*registry.options(entry), *registry.part_names(entry), *options}
-    if table == "model" and is_own(name):
-        return set(own_code.model_options(str(name)))
-    if table == "data" and is_own(name):
-        return set(own_code.signature_of("data.name", str(name)).options)
+    if not isinstance(name, str) or not is_own(name):
+        return set()
+    if table == "model":
+        return set(own_code.model_options(name))
+    if table == "data":
+        return set(own_code.signature_of("data.name", name).options)
     return set()
 
 

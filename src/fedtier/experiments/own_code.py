@@ -196,7 +196,7 @@ def _kind(factory: Callable[..., Any], option: inspect.Parameter) -> Any:
 
 def problem_options(word: str) -> dict[str, inspect.Parameter]:
     """The options of a problem of the user's: problem(loss, *, options), or none of a Bilevel that a program gives."""
-    if isinstance(word, Held) and isinstance(word.value, Bilevel):
+    if is_bilevel(word):
         return {}
     wants = signature_of("method.problem", word)
     rule = f"must be called with the loss alone, but asks for {', '.join(wants.required) or 'nothing'}"
@@ -205,11 +205,17 @@ def problem_options(word: str) -> dict[str, inspect.Parameter]:
     return wants.options
 
 
-def own_problem(word: str, loss: Loss, options: dict[str, Any]) -> Bilevel:
+def is_bilevel(word: str) -> bool:
+    """Whether the program gave the problem itself, not a function that makes it."""
+    return isinstance(word, Held) and isinstance(word.value, Bilevel)
+
+
+def own_problem(word: str, loss: Loss | None, options: dict[str, Any]) -> Bilevel:
     """The user's problem, made with the loss of the model on the data."""
     if isinstance(word, Held) and isinstance(word.value, Bilevel):
         return word.value
     factory = find("method.problem", word)
+    require(loss is not None, "method.problem", str(word), "asks for the loss, but there is no model", "give a Bilevel")
     with calling("method.problem", word):
         made = factory(loss, **options)
     rule = f"must return a Bilevel, not a {type(made).__name__}"
@@ -244,6 +250,3 @@ def digest(words: list[str]) -> str:
     for file in files:
         content.update(file.read_bytes() if file.is_file() else b"")
     return content.hexdigest()[:12] if files else ""
-
-
-__all__ = ["Held", "anchored", "blamed", "calling", "digest", "entry_of", "find", "is_own", "is_path", "load_file", "short"]

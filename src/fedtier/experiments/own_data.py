@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..datasets import OPTIONS, Dataset
+from ..datasets.dataset import as_inputs, tenths_of
 from ..datasets.frames import is_frame
+from ..datasets.labels import ordered
 from ..datasets.own import from_file
+from ..datasets.table import as_words, column_of
 from ..errors import FedtierError, require
 from .own_code import calling, find, short, signature_of
 
@@ -45,3 +49,15 @@ def as_dataset(found: Any, options: dict[str, Any], name: str) -> Dataset:
         file = Path(folder) / "arrays.npz"
         np.savez(file, **arrays)
         return from_file(file, **reading)._replace(name=name)
+
+
+def raw_dataset(arrays: Sequence[np.ndarray], name: str) -> Dataset:
+    """Inputs, labels and owners as they are, for problems that predict nothing: numbers are not scaled, labels are numbers."""
+    inputs, labels, owner = (*arrays, None)[:3]
+    values, targets = as_inputs(f"{name}: inputs", inputs), np.asarray(labels, np.float32)
+    rule = f"must be one number for each of the {len(values)} rows"
+    require(targets.shape == (len(values),), f"{name}: labels", targets.shape, rule)
+    codes, names = (None, ()) if owner is None else ordered(f"{name}: owner", as_words(column_of("owner", owner)))
+    require(codes is None or len(codes) == len(values), f"{name}: owner", np.shape(owner), rule)
+    groups = tenths_of(targets) if len(np.unique(targets)) > 1 else (np.zeros(len(values), np.int32), ("all",))
+    return Dataset(name, values, targets, (), codes, names, task="regression", tenths=groups)

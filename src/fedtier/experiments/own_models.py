@@ -11,6 +11,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -65,3 +66,13 @@ def _check_outputs(model: Model, word: str, shape: tuple[int, ...], outputs: int
         found = jax.eval_shape(lambda key, inputs: model.apply(model.init(key), inputs), jax.random.key(0), rows).shape
     rule = f"gives outputs of shape {found[1:]} for a row, the data ask for {outputs}"
     require(found == (2, outputs), "model.name", word, rule, "one number for each class, or one for a regression")
+
+
+def is_start(table: ModelTable) -> bool:
+    """Whether the program gave an array to start from, of a problem that has nothing to predict."""
+    return isinstance(table.name, Held) and isinstance(table.name.value, np.ndarray | jax.Array)
+
+
+def start_of(table: ModelTable, otherwise: Array) -> Array:
+    """The array to start from."""
+    return jnp.asarray(table.name.value, jnp.float32) if isinstance(table.name, Held) and is_start(table) else otherwise

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import FedtierError, require
+from ..experiments.black_box import check_solver
 from ..experiments.config import MethodTable, validate
 from ..experiments.held import PREFIX, Held
 from ..experiments.own_code import is_own, short
@@ -65,6 +66,8 @@ def _chosen(name: str, problem: Any, options: dict[str, Any]) -> MethodChoice:
             black_box = part == "local" and callable(value) and not isinstance(value, ProjectedSgd)
             fits = isinstance(value, kind.type) or black_box
             require(fits, part, value, f"must be {kind.words}", f"for example {part}={kind.example}")
+            if black_box:
+                check_solver(value)
     table = given({"problem": problem} | options)
     choice = MethodChoice(name, table)
     with as_arguments():

@@ -17,7 +17,7 @@ from ..experiments.config import Config, validate
 from ..experiments.held import Held
 from ..experiments.label_counts import LabelCounts, count_labels
 from ..experiments.own_code import is_path
-from ..experiments.own_data import as_dataset
+from ..experiments.own_data import as_dataset, raw_dataset
 from ..reports.layout import plain
 from ..reports.terminal import label_counts_table
 from .words import as_arguments, given
@@ -72,6 +72,7 @@ def federate(
     partition: str | None = None,
     clients: int | None = None,
     alpha: float | None = None,
+    as_is: bool = False,
     seed: int = 0,
     **options: Any,
 ) -> Federated:
@@ -81,6 +82,7 @@ def federate(
                   label=labels; the name of a data set, such as "digits"; a file; or a function of your own, "mine.py:load"
     label, owner  columns of a table, or arrays beside `inputs`: what is predicted, and whose row it is. With owners the clients
                   are natural; without, `partition` ("dirichlet", "iid", "classes", "quantity") deals the rows to `clients`
+    as_is         arrays stay as they are, nothing is scaled and labels are not looked at: for problems of your own
     server_share  the server's part of the rows that are no test rows; seed draws all splits, and is the first of a run's
     options       further keys of [data]: drop, keep, categories, missing, task, weight, rows, features, ...
     """
@@ -88,16 +90,17 @@ def federate(
         "server_share": server_share, "test_share": test_share, "client_test_share": client_test_share, "partition": partition,
         "clients": clients, "alpha": alpha, **options,
     }  # fmt: skip
-    found = Federated(_source(source, label, owner) | given(keys), seed)
+    found = Federated(_source(source, label, owner, as_is) | given(keys), seed)
     _ = found.counts  # reads and splits the rows once: what is wrong is refused here
     return found
 
 
-def _source(source: Any, label: Any, owner: Any) -> dict[str, Any]:
+def _source(source: Any, label: Any, owner: Any, as_is: bool) -> dict[str, Any]:
     """The keys of [data] that name the rows."""
     named = {key: value for key, value in (("label", label), ("owner", owner)) if value is not None}
     if isinstance(source, Dataset | tuple | list | np.ndarray):
-        return _arrays(source, label, owner)
+        return _arrays(source, label, owner, as_is)
+    require(not as_is, "as_is", as_is, "is for arrays: a table is always prepared", "(inputs, labels)")
     for key, value in named.items():
         require(isinstance(value, str), key, type(value).__name__, "must be the name of a column of the table")
     if is_frame(source):
@@ -113,7 +116,7 @@ def _source(source: Any, label: Any, owner: Any) -> dict[str, Any]:
     return {"file": text} | named
 
 
-def _arrays(source: Any, label: Any, owner: Any) -> dict[str, Any]:
+def _arrays(source: Any, label: Any, owner: Any, as_is: bool) -> dict[str, Any]:
     natural = {} if owner is None else {"partition": "natural"}
     if isinstance(source, Dataset):
         require(label is None and owner is None, "label", label, "a Dataset has its labels and owners", "leave it out")
@@ -127,6 +130,6 @@ def _arrays(source: Any, label: Any, owner: Any) -> dict[str, Any]:
     held = tuple(np.asarray(one) for one in columns)
 
     def arrays() -> Dataset:
-        return as_dataset(held, {}, "arrays")
+        return raw_dataset(held, "arrays") if as_is else as_dataset(held, {}, "arrays")
 
     return {"name": Held("arrays", arrays)} | natural

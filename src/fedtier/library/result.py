@@ -11,8 +11,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jaxtyping import PyTree
 
+from .. import trees
 from ..errors import require
 from ..experiments.bundle import Bundle, Predictions
 from ..experiments.config import Config
@@ -87,7 +89,10 @@ class Result:
     @property
     def model(self) -> PyTree | None:
         """The global model's parameters; None where the method has none."""
-        return self.bundle.model
+        if self.run.experiment.model is not None:
+            return self.bundle.model
+        x = self.run.experiment.method.global_model(self.run.state.server)  # nothing to predict: no bundle
+        return None if x is None else trees.map(lambda a: np.asarray(a[0]), x)
 
     @property
     def personal(self) -> Mapping[str, PyTree]:
