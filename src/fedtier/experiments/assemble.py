@@ -50,8 +50,8 @@ class Experiment(NamedTuple):
 
     @property
     def compiles(self) -> bool:
-        """Whether it can be one program: not with a black box at the clients, nor with a model of another framework."""
-        return self.config.method.solver is None and (self.model is None or self.model.traceable)
+        """Whether it can be one program: not with a black box at the clients."""
+        return self.config.method.solver is None
 
     @property
     def client_names(self) -> tuple[str, ...]:
@@ -201,8 +201,6 @@ def _first_model(
     method = config.method
     if not method.pretrain:
         return x
-    traceable = model is None or model.traceable
-    require(traceable, "method.pretrain", method.pretrain, "needs a model that can be compiled", "0: train it before")
     batch = method.options.get("server_batch", 128)
 
     def warm_up(args: tuple) -> PyTree:

@@ -1,4 +1,4 @@
-"""A PyTorch module as a model: PyTorch computes outputs and gradients, from plain Python.
+"""A PyTorch module as a model: PyTorch computes outputs and gradients, called from the compiled program.
 
 Its parameters are a dict of arrays by PyTorch's names; it starts from the module's own weights, the same for all seeds. What it
 does must depend on its parameters and inputs alone: layers that remember (running means) or draw (dropout) are as in eval().
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import batching
+from jax.interpreters import batching, mlir
 from jaxtyping import Array, PyTree
 
 from ..errors import require
@@ -29,7 +29,8 @@ def is_torch(made: Any) -> bool:
 
 
 def from_torch(module: Any, name: str) -> Model:
-    """The module as a Model over a batch [B, ...]; its engine calls plain Python, so it is slower than a compiled one."""
+    """The module as a Model over a batch [B, ...]. A call into PyTorch costs a fraction of a millisecond: a small net is many
+    times slower than one of ours."""
     import torch  # pyright: ignore[reportMissingImports]
 
     module = module.eval()
@@ -60,7 +61,7 @@ def from_torch(module: Any, name: str) -> Model:
     def init(key: Any) -> dict[str, Array]:
         return {name: jnp.asarray(value) for name, value in first.items()}
 
-    return Model(name, init, _apply(outputs, gradient, width), traceable=False)
+    return Model(name, init, _apply(outputs, gradient, width))
 
 
 def _apply(outputs: Callable, gradient: Callable, width: Callable[[Any], int]) -> Callable[[PyTree, Any], Array]:
@@ -88,7 +89,8 @@ def _apply(outputs: Callable, gradient: Callable, width: Callable[[Any], int]) -
     return lambda x, inputs: apply(x, jnp.asarray(inputs, jnp.float32))
 
 
-# A primitive without a lowering, as in `protocol.foreign`; rows that share one model go to PyTorch in one call.
+# A primitive of our own rather than jax.pure_callback: the latter hands out JAX's arrays, and to read these inside a running
+# program can wait for ever. Here PyTorch gets NumPy's, and rows that share one model go to it in one call.
 _network = Primitive("fedtier_network")
 _network.multiple_results = True
 
@@ -108,6 +110,18 @@ def _now(*flat: Any, host: Callable, form: Any, numbers: int, like: Any) -> list
 @_network.def_abstract_eval
 def _shapes(*flat: Any, host: Callable, form: Any, numbers: int, like: Any) -> list[Any]:
     return [ShapedArray(shape, dtype) for shape, dtype in like]
+
+
+def _lowered(ctx: Any, *flat: Any, host: Callable, form: Any, numbers: int, like: Any) -> Any:
+    def called(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        found = host(jax.tree.unflatten(form, arrays[:numbers]), *arrays[numbers:])
+        return tuple(found if isinstance(found, list) else [found])
+
+    how = {"has_side_effect": False, "returns_token": False}
+    return mlir.emit_python_callback(ctx, called, None, list(flat), ctx.avals_in, ctx.avals_out, **how)[0]
+
+
+mlir.register_lowering(_network, _lowered)
 
 
 def _rows(flat: Sequence[Any], axes: Sequence[Any], *, numbers: int, **how: Any) -> tuple[list[Any], list[int]]:

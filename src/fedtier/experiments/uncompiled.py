@@ -1,7 +1,6 @@
-"""Which engine runs an experiment: the compiled one, or, for what has no compiled form, one that calls plain Python.
+"""Which engine runs an experiment: the compiled one, or with a black box at the clients one that calls plain Python.
 
-A black box at the clients (`black_box`) and a model of another framework (`torch_models`) are such. Then the messages engine
-plays one seed after the other; the server's part is compiled where the model allows it.
+Then the messages engine plays one seed after the other; the server's part is compiled all the same.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ def engine_of(experiment: Experiment, capacity: int) -> Engine:
     """The engine for all seeds of the experiment."""
     if experiment.compiles:
         return compiled(experiment.method, capacity=capacity, seeds=True)
-    traceable = experiment.model is None or experiment.model.traceable
-    return _over_seeds(messages(experiment.method, jit="server" if traceable else False))
+    return _over_seeds(messages(experiment.method, jit="server"))
 
 
 def _over_seeds(engine: Engine) -> Engine:

@@ -41,7 +41,6 @@ class Model(NamedTuple):
     name: str  # for people
     init: Init
     apply: Apply
-    traceable: bool = True  # False: `apply` calls another framework, so nothing that contains it can be compiled
 
 
 class Linear(NamedTuple):
