@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -30,14 +29,10 @@ def show(what: Any) -> None:
 
 
 def plain(parts: Any) -> str:
-    """Tables as text without colour, as wide as they need to be."""
-    from rich.console import Console
+    """Tables as text without colour. Imported late: `--help` needs none."""
+    from ..reports.layout import plain as text
 
-    widest = max((Console(width=10_000).measure(part).maximum for part in parts if not isinstance(part, str)), default=0)
-    console = Console(width=max(120, widest), file=io.StringIO(), color_system=None)
-    for part in parts:
-        console.print(part, highlight=False, soft_wrap=isinstance(part, str))
-    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    return text(parts)
 
 
 def progress() -> Any:

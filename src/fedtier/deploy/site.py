@@ -248,7 +248,7 @@ def _adopted(table: SiteTable, folder: Path, config: Config, dataset: Dataset, t
     if table.solver is None:
         return lambda problem: problem
     name = config.method.name
-    if not registry.sketch(name, config.method.options).foreign:
+    if not registry.sketch(config.method.entry, config.method.options).foreign:
         hint = f"leave out the solver, or run {', '.join(registry.names_with('foreign'))}"
         raise FedtierError("site.solver", table.solver, f"cannot take the place of {name}'s own local steps", hint)
     make = foreign.find(table.solver, folder)

@@ -15,6 +15,9 @@ from ..datasets.owners import with_enough_rows
 from ..errors import FedtierError, called, require
 from ..federation import Federation, Spared, Window, build, count_of, partition
 from .config import Config, Data, keys_of
+from .held import value_of
+from .own_code import is_own
+from .own_data import own_data
 
 
 def load_data(config: Config) -> Dataset:
@@ -29,8 +32,8 @@ def load_data(config: Config) -> Dataset:
 def load_raw(config: Config) -> Dataset:
     """The data set as it comes, owners who have too few rows settled."""
     data = config.data
-    options: dict[str, Any] = {key: getattr(data, key) for key in data_sets.OPTIONS[data.name] if hasattr(data, key)}
-    dataset = data_sets.load(data.name, **options)
+    options = {key: value_of(f"data.{key}", getattr(data, key)) for key in data.takes if hasattr(data, key)}
+    dataset = own_data(data.name, options) if is_own(data.name) else data_sets.load(data.name, **options)
     if data.partition == "natural":
         _owner(dataset)
         return with_enough_rows(dataset, data.min_rows or _least(data), data.small_clients)

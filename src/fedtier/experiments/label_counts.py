@@ -112,7 +112,7 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
     ]  # fmt: skip
     lines = ["; ".join(part for part in parts if part), *dataset.notes]
     if data.server_share == 0:
-        own = registry.sketch(config.method.name, config.method.options).needs_server_data
+        own = registry.sketch(config.method.entry, config.method.options).needs_server_data
         lines.append("no rows at the server" + (": f1 = 0, the global model follows the clients alone" if own else ""))
     return tuple(lines)
 

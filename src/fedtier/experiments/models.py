@@ -12,6 +12,8 @@ from ..datasets import Dataset
 from ..errors import FedtierError, require
 from ..problem import Loss, Model, cnn, cross_entropy, huber_error, linear, mlp, scaled, softmax, squared_error
 from .config import Config, ModelTable
+from .own_code import is_own
+from .own_models import own_model
 
 
 class Recipe(NamedTuple):
@@ -26,6 +28,8 @@ class Recipe(NamedTuple):
         """The model, fed with inputs that are scaled already."""
         table, outputs, features = ModelTable(**self.table), self.outputs, math.prod(self.shape)
         numeric = self.task == "regression"
+        if is_own(table.name):
+            return own_model(table, self.shape, outputs)
         if numeric and table.name == "softmax":
             hint = 'use "linear", "mlp" or "cnn"'
             raise FedtierError("model.name", "softmax", "is for classes, but the label is a number", hint)
@@ -47,10 +51,13 @@ def recipe_of(config: Config, dataset: Dataset) -> Recipe:
 def model_of(config: Config, dataset: Dataset) -> Model:
     """The model of [model], fed with scaled inputs: one output per class, or one number for a regression."""
     model = recipe_of(config, dataset).build()
-    plain = (
-        np.all(np.asarray(dataset.shift) == 0) and np.all(np.asarray(dataset.scale) == 1) and dataset.inputs.dtype == np.float32
-    )
-    return model if plain else scaled(model, dataset.shift, dataset.scale)
+    return model if is_plain(dataset) else scaled(model, dataset.shift, dataset.scale)
+
+
+def is_plain(dataset: Dataset) -> bool:
+    """Whether rows are stored as a model takes them."""
+    unscaled = np.all(np.asarray(dataset.shift) == 0) and np.all(np.asarray(dataset.scale) == 1)
+    return bool(unscaled and dataset.inputs.dtype == np.float32)
 
 
 def loss_of(config: Config, dataset: Dataset, model: Model) -> Loss:

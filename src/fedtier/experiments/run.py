@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..engines import Replies, State, compiled, finite_seeds, keep_seeds
+from ..engines import Replies, State, finite_seeds, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning
 from .assemble import Experiment, assemble
 from .config import Config, load_config
@@ -20,11 +20,13 @@ from .data import seeds_of
 from .label_counts import labels_of_experiment
 from .metrics import Scores, evaluator, traffic
 from .newcomers import newcomer_evaluator, newcomer_row
+from .own_code import short
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
 from .run_folder import DIVERGED_FILE, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
 from .stopping import Stopped, stop_signals
+from .uncompiled import engine_of
 
 MOST_NAMED = 5  # clients in a warning about lost replies
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
@@ -76,7 +78,7 @@ def run_experiment(
     if experiment is None:
         with profile.span("data"):
             experiment = assemble(config)
-    with RunFolder(folder or new_folder(f"{config.method.name}-{config.data.name}")).held() as files:
+    with RunFolder(folder or new_folder(f"{short(config.method.name)}-{short(config.data.name)}")).held() as files:
         return begin(experiment, files, progress=progress, listen=listen, profile=profile)
 
 
@@ -124,7 +126,7 @@ class Session:
         self.experiment, self.files, self.progress, self.profile = experiment, files, progress, profile
         self.stops = stops(experiment.config)
         capacity = max((b - a for a, b in zip([0, *self.stops], self.stops, strict=False)), default=1)
-        self.engine = compiled(experiment.method, capacity=max(1, capacity), seeds=True)
+        self.engine = engine_of(experiment, max(1, capacity))
         self.state = self.engine.init(experiment.x, experiment.federation)
         self.round, self.written, self.spent = 0, 0, 0.0  # rounds played, rows written, seconds before this process
         self.diverged: dict[int, DivergedSeed] = {}  # by the seed's place: they stay in the state of their last sound stop
@@ -185,7 +187,7 @@ class Session:
             scores = self.evaluate(self.state, self.round)
             self.new = self.evaluate_new(self.state, self.round)
         self.compile_seconds = time.perf_counter() - clock
-        title = f"{config.method.name} on {config.data.title}"
+        title = f"{short(config.method.name)} on {config.data.title}"
         self.progress.start(config.run.rounds, self.round, title, self.compile_seconds)
         self.clock = time.perf_counter()
         return scores

@@ -32,6 +32,7 @@ from jaxtyping import PyTree
 from ..errors import NOTHING, FedtierError, require
 from ..storage import named_arrays
 from ..storage.files import Lock, make_folder, told, write_whole
+from . import own_code
 from .config import Config
 
 FORMAT = "fedtier-1"
@@ -115,7 +116,7 @@ class RunFolder:
     def begin(self, config: Config, data: str) -> None:
         """Writes what is known before the first round; `data` is the data set's digest."""
         self.refuse_second_run()
-        self.write("environment.json", json.dumps(environment() | {"data": data}, indent=1).encode())
+        self.write("environment.json", json.dumps(environment() | {"data": data, "code": code_of(config)}, indent=1).encode())
         self.write("config.toml", config.toml().encode())
 
     def made_from(self) -> Origin:
@@ -227,6 +228,12 @@ def code_digest() -> str:
         for file in sorted(PACKAGE.glob(f"{room}/**/*.py" if (PACKAGE / room).is_dir() else f"{room}.py")):
             content.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
     return content.hexdigest()[:12]
+
+
+def code_of(config: Config) -> str:
+    """`code_digest`, and the content of the user's own files where the configuration names some."""
+    own = own_code.digest([config.method.name, config.method.problem or "", config.model.name, config.data.name])
+    return f"{code_digest()}-{own}" if own else code_digest()
 
 
 def _commit() -> str | None:

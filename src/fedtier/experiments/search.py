@@ -76,6 +76,8 @@ def run_search(config: Config, grid: dict[str, list[float]], experiment: Experim
     experiment = experiment or assemble(config)
     task, rule = experiment.dataset.task, "has no classes, hence no accuracy to search by"
     require(task == "classification", "data.name", config.data.name, rule, "compare runs of it: `fedtier compare`")
+    rule = "a search is one compiled program, and a black box has none"
+    require(experiment.compiles, "method", config.method.name, rule, "compare runs of it: `fedtier compare`")
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     found: dict[int, Point] = {}
     for off in {_switched_off(point) for point in points}:

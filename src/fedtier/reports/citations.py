@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..experiments.config import Config
-from ..methods import registry
 from ..methods.references import FEDAVG
 
 FEDTIER = """@software{fedtier,
@@ -75,7 +74,7 @@ PARTITIONS = {
 
 def bibliography(config: Config) -> str:
     """BibTeX of fedtier, JAX, the method, the data set and the partition that `config` uses, each once."""
-    reference = registry.entry(config.method.name).reference
+    reference = config.method.entry.reference
     parts = [FEDTIER, JAX, reference, DATA.get(config.data.name, ""), PARTITIONS.get(config.data.partition, "")]
     if config.data.partition == "classes":
         parts.append(FEDAVG)  # the split by shards comes from the same paper

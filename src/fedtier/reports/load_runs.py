@@ -20,6 +20,7 @@ from ..experiments.comparison import METRICS, REGRESSION_METRICS, Cell, Comparis
 from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome
+from ..experiments.own_code import short
 from ..experiments.run_folder import DIVERGED_FILE, LABELS_FILE, SET_ASIDE, RunFolder
 from ..methods.registry import METHODS
 
@@ -34,7 +35,7 @@ Keys = dict[tuple[str, str], Any]
 
 def title_of(name: str) -> str:
     """What people call a method; one of your own by its name."""
-    return METHODS[name].title if name in METHODS else name
+    return METHODS[name].title if name in METHODS else short(name)
 
 
 class Point(NamedTuple):
@@ -157,7 +158,7 @@ def outcome(curves: Sequence[Curve], baseline: str | None = None) -> Outcome:
 
 def load_run(folder: Path) -> Curve:
     """One run, without names yet."""
-    config = configuration.load_config(folder / "config.toml")
+    config = configuration.read_written(folder / "config.toml")
     rows = sorted(RunFolder(folder).rows(), key=lambda row: (row["round"], row["seed"]))
     clients, stored, wire = (_json(folder / name) for name in ("clients.json", "partition.json", "wire.json"))
     points = [point for seed in clients or [] for point in _points(seed)]

@@ -11,6 +11,7 @@ from rich.table import Table
 from ..experiments.comparison import Cell, Comparison
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
+from ..experiments.own_code import short
 from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
@@ -52,7 +53,7 @@ def run_table(result: Result) -> list[Part]:
     """One line per seed in 80 columns, the mean and its interval over several, what it cost and where the results are."""
     config, final = result.config, result.final
     shown = [column for column in COLUMNS if any(at(row, column.path) is not None for row in final)]
-    table = Table(title=f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds", title_justify="left")
+    table = Table(title=f"{short(config.method.name)} on {config.data.title}, {config.run.rounds} rounds", title_justify="left")
     for heading in ("seed", *(column.heading for column in shown)):
         table.add_column(heading, justify="right")
     for row in final:
@@ -191,10 +192,8 @@ def search_object(found: Search) -> dict[str, Any]:
 
 def search_table(found: Search) -> list[Part]:
     """The grid, best first, with the mean accuracy over seeds on the validation rows."""
-    config = found.config
-    title = (
-        f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds, {config.run.seeds} seeds, validation rows"
-    )
+    config, run = found.config, found.config.run
+    title = f"{short(config.method.name)} on {config.data.title}, {run.rounds} rounds, {run.seeds} seeds, validation rows"
     table = Table(title=title, title_justify="left")
     for heading in (*found.points[0].options, "global %", "personal %"):
         table.add_column(heading, justify="right")

@@ -19,6 +19,7 @@ from ...errors import NOTHING, FedtierError, require
 from ...problem import Model
 from ...storage import named_arrays
 from ...storage.files import make_folder, write_whole
+from ..models import Recipe
 from .about import FILE, About
 from .predictions import Predictions, predictions_of
 from .rows import Given, read_rows
@@ -42,11 +43,12 @@ class Bundle:
     personal: Mapping[str, PyTree]  # the personal models' parameters by client, read when they are asked for
 
     @classmethod
-    def load(cls, folder: str | Path, seed: int | None = None) -> Bundle:
+    def load(cls, folder: str | Path, seed: int | None = None, recipe: Recipe | None = None) -> Bundle:
         """The bundle of a run's folder, of a site's state folder, or of the bundle's own; the first seed that has an end
-        unless one is named."""
+        unless one is named. `recipe` where the program has the model as an object, which no file holds."""
         place = find(Path(folder))
         about = About.read(place)
+        about = about if recipe is None else about._replace(recipe=recipe)
         seed = _seed(place, about, seed)
         s, like = about.seeds.index(seed), parameter_shapes(about)
         model, names = None, about.clients
