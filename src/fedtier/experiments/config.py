@@ -23,7 +23,7 @@ from ..datasets import NAMES, OPTIONS, SETS, who_takes
 from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.flat import KEYS_OF_PARTS
-from . import own_code
+from . import judges, own_code
 from .held import is_object, marked, value_of
 from .own_code import is_own, short
 
@@ -255,6 +255,10 @@ class RunTable(Table):
     checkpoint_every: int = described(
         100, "The state is saved every so many rounds, and at the end.", unit="rounds", example=10, ge=1
     )
+    metrics: list[Word] = described(
+        [], 'Metrics of the final models beside the usual ones, in words or as a function of your own: "my.py:cost".',
+        example=["auc", "log_loss"],
+    )  # fmt: skip
     keep_personal: float = described(
         1.0, "Personal models are kept in the run's bundle where all of them fit into this; 0: never.", unit="GiB",
         example=10.0, ge=0, allow_inf_nan=False,
@@ -278,6 +282,9 @@ class Config(Table):
         content = self.model_dump()
         content["run"].pop("checkpoint_every")
         content["run"].pop("keep_personal")
+        for table, key in (("data", "new_clients"), ("run", "metrics")):  # runs from before there were such keys
+            if not content[table][key]:
+                content[table].pop(key)
         content["data"].pop("folder")
         tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
@@ -427,6 +434,7 @@ def _check_together(config: Config) -> None:
         require(not (isinstance(value, list) and data.new_clients), name, value, rule)
     if not is_own(config.model.name):
         choice("model.name", config.model.name, MODELS)
+    judges.check_names(run.metrics)
     _check_data(data)
     _check_server(config)
 

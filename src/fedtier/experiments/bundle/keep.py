@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ..assemble import Experiment
 from ..config import Config
 from ..data import seeds_of
 from ..models import recipe_of
-from ..run_folder import RunFolder, environment
+from ..run_folder import RunFolder, code_digest, package_versions
 from .about import About
 from .bundle import write
 from .rows import Reading
@@ -89,5 +90,4 @@ def _columns(dataset: Dataset) -> tuple[str, ...]:
 
 def versions() -> dict[str, Any]:
     """Of the packages that matter for a bundle, and of Python."""
-    found = environment()
-    return found["versions"] | {"python": found["python"], "code": found["code"]}
+    return package_versions() | {"python": platform.python_version(), "code": code_digest()}
