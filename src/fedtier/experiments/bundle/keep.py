@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ...datasets import Dataset
+from ...datasets.references import CITATIONS, LICENCES
 from ..assemble import Experiment
 from ..config import Config
 from ..data import seeds_of
@@ -59,7 +60,7 @@ def keep_bundle(
         steps=int(experiment.steps[-1].max()),
         round=config.run.rounds,
         diverged=tuple(seeds_of(config)[s] for s in sorted(diverged)),
-        data={"name": config.data.title, "rows": RunFolder(folder.parent).made_from().data},
+        data=_origin(config, RunFolder(folder.parent).made_from().data),
         versions=versions(),
     )
     write(folder, about, x, personal if kept else None)
@@ -77,6 +78,12 @@ def _why(experiment: Experiment, kept: bool, clients: int) -> str:
     size, most = personal_gib(experiment, clients), experiment.config.run.keep_personal
     rule = f"personal models of {clients} clients take {size:.3g} GiB, more than run.keep_personal = {most:g}"
     return f"{rule}; raise it in the run's config.toml and `fedtier resume` the run, or `fedtier adapt` one client"
+
+
+def _origin(config: Config, digest: str) -> dict[str, str]:
+    """What is known of the training data: its name, a digest of its rows; of a published set whom to cite, and its licence."""
+    known = {"citation": CITATIONS.get(config.data.name, ""), "licence": LICENCES.get(config.data.name, "")}
+    return {"name": config.data.title, "rows": digest} | {key: words for key, words in known.items() if words}
 
 
 def _preparations(config: Config, dataset: Dataset) -> Any:
