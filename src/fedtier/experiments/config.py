@@ -268,9 +268,12 @@ class Config(Table):
         """Every key with its value, defaults included; reads back as the same configuration."""
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
-    def digest(self) -> str:
-        """Twelve letters for what determines the rows of metrics: what is saved of a run and where its data lie do not."""
+    def digest(self, *, endless: bool = False) -> str:
+        """Twelve letters for what determines the rows of metrics: what is saved of a run and where its data lie do not.
+        `endless`: nor does how long it lasts, so that a run may be extended."""
         content = self.model_dump()
+        if endless:
+            content["run"].pop("rounds")
         content["run"].pop("checkpoint_every")
         content["run"].pop("keep_personal")
         content["data"].pop("folder")
