@@ -11,7 +11,8 @@ import tyro
 
 Config = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE.toml", help_behavior_hint="")]
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="TABLE.KEY=VALUE")]
-Number = Annotated[int | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]  # these three may be left out
+Number = Annotated[int | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]  # these may be left out
+Real = Annotated[float | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]
 Place = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 Text = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
 

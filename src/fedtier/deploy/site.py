@@ -25,13 +25,19 @@ from ..datasets import Dataset, Preparation
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
 from ..experiments.assemble import Algorithm, algorithm
+from ..experiments.bundle.about import About
+from ..experiments.bundle.bundle import FOLDER, write
+from ..experiments.bundle.keep import versions
+from ..experiments.bundle.rows import Reading
 from ..experiments.config import Config, Share, Table, described
 from ..experiments.metrics import client_scores
+from ..experiments.models import recipe_of
 from ..federation import View, count_of
 from ..methods import registry
 from ..methods.method import Turn
 from ..problem import Rows, Spec
 from ..protocol import (
+    Keep,
     Limits,
     Memory,
     Player,
@@ -154,7 +160,23 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     view, own_test = (
         View(arrays, index, jnp.asarray(a, jnp.int32), jnp.asarray(b, jnp.int32)) for a, b in ((0, train), (train, held))
     )
-    return _played(plan, table, view, own_test, train, held, _radius(config))
+    player = _played(plan, table, view, own_test, train, held, _radius(config))
+    return player._replace(keep=_keeper(table, config, dataset))
+
+
+def _keeper(table: SiteTable, config: Config, dataset: Dataset) -> Keep:
+    """Writes the bundle of this site: the global model and its own, as `fedtier predict` and `Bundle.load` read it."""
+
+    def keep(folder: Path, turn: Turn, x: PyTree | None, y: PyTree) -> None:
+        about = About(
+            recipe_of(config, dataset), {0: dataset.preparation}, (table.name,), has_global=x is not None,
+            reading=Reading(image_size=table.image_size), tables=config.model_dump(exclude_none=True), steps=int(turn.steps),
+            round=int(turn.round), data={"name": table.data}, versions=versions(),
+        )  # fmt: skip
+        one = None if x is None else jax.tree.map(lambda a: a[None], x)
+        write(folder / FOLDER, about, one, jax.tree.map(lambda a: a[None, None], y))
+
+    return keep
 
 
 def _check_method(table: SiteTable, config: Config, preparation: Preparation) -> None:

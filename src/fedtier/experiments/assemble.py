@@ -22,7 +22,7 @@ from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .black_box import adopt_solver
 from .config import Config, keys_of
-from .data import client_names, clients_of, load_data, seeds_of, split
+from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
 from .models import is_plain, loss_of, model_of
 from .own_code import is_bilevel, own_problem
 from .own_models import is_start, start_of
@@ -42,6 +42,7 @@ class Experiment(NamedTuple):
     x: PyTree
     key: Any
     steps: np.ndarray  # [R + 1, m] H_{i,r} before stragglers; row R for the final personal models
+    new: Newcomers | None = None  # the clients that never train; windows with a leading axis for the seeds
 
     @property
     def clients(self) -> int:
@@ -57,6 +58,11 @@ class Experiment(NamedTuple):
     def client_names(self) -> tuple[str, ...]:
         """[m] the owners' names where clients are natural, else their numbers."""
         return client_names(self.config, self.dataset, self.clients)
+
+    @property
+    def new_names(self) -> tuple[str, ...]:
+        """The names of the clients that never train."""
+        return new_names(self.config, self.dataset) if self.new is not None else ()
 
     def unit(self, s: int) -> float | None:
         """The deviation of the label for seed number s, in which a regression is computed; None for classes."""
@@ -86,10 +92,12 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     seeds = seeds_of(config)
     tau = np.asarray(config.run.tau, float)
 
-    def one(seed: int) -> tuple[Federation, Plan]:
-        federation = parties or _federation(
-            config, dataset, dataset.labels[: dataset.rows], clients, np.random.default_rng([seed, 0])
+    def one(seed: int) -> tuple[Federation, Plan, Newcomers | None]:
+        rng = np.random.default_rng([seed, 0])
+        drawn = (
+            _federation(config, dataset, dataset.labels[: dataset.rows], clients, rng) if parties is None else (parties, None)
         )
+        federation, new = drawn
         if dataset.blocks > 1:  # each seed has prepared rows of its own, one block after the other
             federation = federation._replace(index=federation.index + dataset.rows * (seed - config.run.seed))
         plan = make_plan(
@@ -97,10 +105,10 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
             participation=config.run.participation, tau=tau, stragglers=config.run.stragglers,
             dropouts=config.run.dropouts, seat=bool(config.method.server_seat),
         )  # fmt: skip
-        return federation._replace(arrays=()), plan
+        return federation._replace(arrays=()), plan, new
 
     with called(keys_of("data", "run")):
-        federations, plans = zip(*(one(seed) for seed in seeds), strict=True)
+        federations, plans, newcomers = zip(*(one(seed) for seed in seeds), strict=True)
     federation = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *federations)
     federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
     plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
@@ -109,14 +117,15 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         growing_steps(tau, config.run.rounds + 1).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients)
     )
     x = _first_model(config, dataset, model, problem, federation, key)
-    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps)
+    new = None if newcomers[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *newcomers)
+    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new)
 
 
 def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
     """Who has which rows for this seed, as `assemble` draws it, without the rows themselves."""
     rng = np.random.default_rng([seed, 0])
     alone = config.model_copy(update={"method": config.method.model_copy(update={"server_seat": False})})
-    return _federation(alone, dataset, dataset.labels[: dataset.rows], clients_of(config, dataset), rng)
+    return _federation(alone, dataset, dataset.labels[: dataset.rows], clients_of(config, dataset), rng)[0]
 
 
 def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem) -> Algorithm:
@@ -172,10 +181,12 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
     return model, problem._replace(central=config.data.server_share > 0), rows
 
 
-def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator) -> Federation:
-    federation = split(config, dataset, arrays, rng)
+def _federation(
+    config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator
+) -> tuple[Federation, Newcomers | None]:
+    federation, new = split_all(config, dataset, arrays, rng)
     federation = federation._replace(spec=_spec(config, dataset, federation.spec, clients))
-    return with_seat(federation) if config.method.server_seat else federation
+    return with_seat(federation) if config.method.server_seat else federation, new
 
 
 def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:

@@ -24,7 +24,7 @@ from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.flat import KEYS_OF_PARTS
 from . import own_code
-from .held import is_object, marked, value_of
+from .held import is_elsewhere, is_object, marked, value_of
 from .own_code import is_own, short
 
 Share = float
@@ -121,6 +121,11 @@ class Data(Table):
         0.2, "The part of each client's rows that is held back to judge its models.", unit="share", example=0.3, ge=0, lt=1
     )
 
+    new_clients: Share = described(
+        0.0, "The part of the clients that never train: each gets a model at the end, and is measured apart.", unit="share",
+        example=0.2, ge=0, lt=1,
+    )  # fmt: skip
+
     @pydantic.model_validator(mode="before")
     @classmethod
     def implied(cls, given: Any) -> Any:
@@ -141,6 +146,8 @@ class Data(Table):
         """The options of its loader."""
         if not is_own(self.name):
             return OPTIONS[self.name]
+        if is_elsewhere(self.name):
+            return tuple(OPTIONS["file"])
         return (*own_code.signature_of("data.name", self.name).options, *(key for key in OPTIONS["file"] if key != "file"))
 
 
@@ -338,6 +345,8 @@ def validate(tables: dict[str, Any]) -> Config:
     if config.method.solver is not None:
         names = ", ".join(registry.names_with("foreign"))
         require(method.foreign, "method.local", given["local"], f"cannot take the place of {method.name}'s own steps", names)
+        share, rule = config.data.new_clients, "cannot be measured with a black box: nobody calls it for them"
+        require(not share, "data.new_clients", share, rule, "leave it out")
     _check_together(config)
     return _seated(config, method)
 
@@ -355,7 +364,7 @@ def _own_keys(table: str, content: dict[str, Any]) -> set[str]:
         return set()
     if table == "model":
         return set(own_code.model_options(name))
-    if table == "data":
+    if table == "data" and not is_elsewhere(name):
         return set(own_code.signature_of("data.name", name).options)
     return set()
 
@@ -421,6 +430,8 @@ def _check_together(config: Config) -> None:
             require(one is None or 0 <= one < float("inf"), name, value, "must be finite and at least 0")
         if isinstance(value, list) and data.partition != "natural":  # whose number of clients only the data tell
             require(len(value) == data.clients, name, value, f"must have one number for each of the {data.clients} clients")
+        rule = "must be one number where there are new clients (data.new_clients)"
+        require(not (isinstance(value, list) and data.new_clients), name, value, rule)
     if not is_own(config.model.name):
         choice("model.name", config.model.name, MODELS)
     _check_data(data)
@@ -434,6 +445,10 @@ def _check_data(data: Data) -> None:
     takes = data.takes
     for key, rule in (SETS[data.name].needs if data.name in SETS else {}).items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
+    if data.new_clients:
+        labelled = data.name not in SETS or SETS[data.name].labelled
+        rule = f"is not read with data.name = {data.name!r}"
+        require(labelled, "data.new_clients", data.new_clients, rule, "a new client's model is judged by labels")
     if data.file is not None and "file" not in takes:
         hint = "leave out data.name, or data.file"
         raise FedtierError("data.file", data.file, f"names other data than data.name = {data.name!r}", hint)

@@ -16,6 +16,7 @@ from .assemble import Experiment
 from .bundle.bundle import FOLDER
 from .bundle.keep import keep_bundle
 from .metrics import Scores, Traffic, error_spread, evaluated_clients, spread
+from .newcomers import NewScores, newcomers_told
 from .run_folder import RunFolder
 
 
@@ -75,7 +76,10 @@ def row_of(
     return row(scores, s, number, experiment.config.run.seed + s, spent, seconds, experiment.unit(s))
 
 
-def finish(experiment: Experiment, store: RunFolder, state: State, scores: Scores, diverged: Collection[int] = ()) -> None:
+def finish(
+    experiment: Experiment, store: RunFolder, state: State, scores: Scores, diverged: Collection[int] = (),
+    new: NewScores | None = None,
+) -> None:  # fmt: skip
     """The files of a run that is over; seeds that `diverged` have no clients in them, and no final model."""
     x = experiment.method.global_model(state.server)
     if x is not None:
@@ -91,6 +95,7 @@ def finish(experiment: Experiment, store: RunFolder, state: State, scores: Score
         {"seed": experiment.config.run.seed + s, "clients": who, "names": names}
         | _per_client(experiment, scores, s)
         | {"lost_replies": lost_replies(state, s)}
+        | newcomers_told(new, experiment.new_names, s, experiment.unit(s))
         for s in range(len(scores.f1))
         if s not in diverged
     ]

@@ -19,6 +19,7 @@ from .config import Config, load_config
 from .data import seeds_of
 from .label_counts import labels_of_experiment
 from .metrics import Scores, evaluator, traffic
+from .newcomers import newcomer_evaluator, newcomer_row
 from .own_code import short
 from .profile import Profile
 from .progress import Progress
@@ -178,7 +179,7 @@ class Session:
                     self.files.log(f"stopped after round {stop}")
                     raise Stopped(self.files.folder, stop)
         self.progress.stop()
-        finish(self.experiment, self.files, self.state, scores, self.diverged)
+        finish(self.experiment, self.files, self.state, scores, self.diverged, self.new)
         self._warn()
         config = self.experiment.config
         return Result(self.files.folder, config, self.files.final_rows(config), self.experiment, self.state)
@@ -198,11 +199,13 @@ class Session:
         """Compiles rounds and evaluation; the scores of the state as it is."""
         config = self.experiment.config
         self.evaluate, self.bytes_per_message = evaluator(self.experiment, self.engine), traffic(self.experiment, self.state)
+        self.evaluate_new = newcomer_evaluator(self.experiment)
         clock = time.perf_counter()
         with self.profile.span("compile", "rounds"):
             jax.block_until_ready(self._advance(self.state, self.round, 0))  # 0 rounds: nothing moves
         with self.profile.span("compile", "evaluation, and the first one"):
             scores = self.evaluate(self.state, self.round)
+            self.new = self.evaluate_new(self.state, self.round)
         self.compile_seconds = time.perf_counter() - clock
         title = f"{short(config.method.name)} on {config.data.title}"
         self.progress.start(config.run.rounds, self.round, title, self.compile_seconds)
@@ -238,7 +241,12 @@ class Session:
     def _record(self, scores: Scores, listener: Listener) -> None:
         seconds = {"compile": self.compile_seconds, "run": self._seconds()}
         seeds = [s for s in range(self.experiment.config.run.seeds) if s not in self.diverged]
-        rows = [row_of(self.experiment, self.bytes_per_message, scores, s, self.round, seconds) for s in seeds]
+        self.new = self.evaluate_new(self.state, self.round)
+        rows = [
+            row_of(self.experiment, self.bytes_per_message, scores, s, self.round, seconds)
+            | newcomer_row(self.new, s, self.experiment.unit(s))
+            for s in seeds
+        ]
         with self.profile.span("checkpoints", "metrics"):
             self.files.append(rows)
             listener.rows(rows)

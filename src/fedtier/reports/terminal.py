@@ -64,7 +64,7 @@ def run_table(result: Result) -> list[Part]:
         table.add_row("mean", *means)
         table.add_row("±", *(_half(result, column) for column in shown))
     outcome = Outcome(Comparison([Cell("", "", config, result.folder)], "", _metrics(shown)), {("", ""): final})
-    words = [folded(note(outcome)), *_worst(result), _cost(final)]
+    words = [folded(note(outcome)), *_worst(result), *_new_clients(final), _cost(final)]
     return [table, *words, f"results: {result.folder}", f"next: fedtier report {result.folder} --out report.html"]
 
 
@@ -96,6 +96,19 @@ def _worst(result: Result) -> list[str]:
         return []
     seed = "" if found.seed is None else f", seed {found.seed}"
     return [folded(f"worst client: {found.name}{seed}; its personal model {found.told(curve.method)}")]
+
+
+def _new_clients(final: list[dict[str, Any]]) -> list[str]:
+    """How the clients that never trained fare, by the global model and by the one made for each; the mean over seeds."""
+    words = []
+    for model in ("global", "adapted"):
+        for metric, share in (("accuracy", True), ("rmse", False)):
+            found = [at(row, ("new_clients", f"{model}_{metric}", "mean")) for row in final]
+            known = [value for value in found if value is not None]
+            if known:
+                mean = _cell(sum(known) / len(known), share)
+                words.append(f"{model} model {mean} %" if share else f"{model} model {metric} {mean}")
+    return [folded(f"new clients, which never trained: {', '.join(words)}")] if words else []
 
 
 def _cost(final: list[dict[str, Any]]) -> str:

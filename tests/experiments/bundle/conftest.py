@@ -22,7 +22,7 @@ def write_patients(path, rows=240, seed=0):
     lines = ["age,dose,ward,outcome,town"]
     for k in range(rows):
         gap = "" if k % 17 == 0 else f"{dose[k]:.4f}"
-        lines.append(f"{age[k]:.3f},{gap},{'abc'[ward[k]]},{'sick' if sick[k] else 'well'},{TOWNS[town[k]]}")
+        lines.append(f"{age[k]:.3f},{gap},{'abc'[ward[k]] if k % 23 else '?'},{'sick' if sick[k] else 'well'},{TOWNS[town[k]]}")
     path.write_text("\n".join(lines) + "\n")
     return path
 

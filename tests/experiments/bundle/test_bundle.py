@@ -20,6 +20,15 @@ MODELS = [
     ("images", "model.name=cnn", "method.name=fedavg"),
 ]
 
+REGRESSION = (
+    "table",
+    "model.name=mlp",
+    "method.name=fedavg",
+    "data.label=age",
+    "data.task=regression",
+    "data.max_categories=2",
+)
+
 ELSEWHERE = """
 import json, sys
 import numpy as np

@@ -59,7 +59,7 @@ def keep_bundle(
         round=config.run.rounds,
         diverged=tuple(seeds_of(config)[s] for s in sorted(diverged)),
         data={"name": config.data.title, "rows": RunFolder(folder.parent).made_from().data},
-        versions=_versions(),
+        versions=versions(),
     )
     write(folder, about, x, personal if kept else None)
 
@@ -87,6 +87,7 @@ def _columns(dataset: Dataset) -> tuple[str, ...]:
     return dataset.columns if dataset.preparation.scaling is not None else ()
 
 
-def _versions() -> dict[str, Any]:
+def versions() -> dict[str, Any]:
+    """Of the packages that matter for a bundle, and of Python."""
     found = environment()
     return found["versions"] | {"python": found["python"], "code": found["code"]}

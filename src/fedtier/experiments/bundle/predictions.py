@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...datasets.preparation import Label
+from ...errors import NOTHING, FedtierError
 from ...storage.files import write_whole
 
 
@@ -55,9 +57,11 @@ class Predictions(NamedTuple):
         return text.getvalue()
 
     def to_pandas(self) -> Any:
-        """The columns as a DataFrame; pandas is imported here and nowhere else."""
-        import pandas
-
+        """The columns as a DataFrame, where pandas is installed."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise FedtierError("to_pandas", NOTHING, "needs the package pandas", "pip install pandas, or to_csv") from None
         return pandas.DataFrame(self.columns())
 
 
