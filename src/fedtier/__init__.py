@@ -48,13 +48,13 @@ HOMES = {
 lazily(__name__, {name: home for home, names in HOMES.items() for name in names})
 
 __all__ = [
-    "Bilevel", "Bundle", "Federated", "FedtierError", "FedtierWarning", "Method", "MethodChoice", "Model", "ModelChoice", "Result",
-    "Rows", "Spec", "Table", "__version__", "adapt", "ball", "box", "by_round", "cnn", "compare", "configure_jax", "cross_entropy",
-    "datasets", "descent", "ditto", "engines", "errors", "everywhere", "exact", "experiments", "fedavg", "federate",
-    "federation", "fedprox", "fine_tune", "first_order", "global_model", "guided", "half_space", "huber", "huber_error",
-    "keys", "l1_ball", "linear", "load", "local_only", "lower_level", "method", "methods", "mlp", "model", "on_part",
-    "orthant", "orthogonal", "problem", "product", "projected_sgd", "quadratic", "scaffold", "schedules", "server_only",
-    "simplex", "softmax", "sphere", "squared_error", "supervised", "theory", "train", "trees", "zo_hfl",
+    "Bilevel", "Bundle", "Federated", "FedtierError", "FedtierWarning", "Method", "MethodChoice", "Model", "ModelChoice",
+    "Result", "Rows", "Spec", "Table", "__version__", "adapt", "ball", "box", "by_round", "cnn", "compare", "configure_jax",
+    "cross_entropy", "datasets", "descent", "ditto", "engines", "errors", "everywhere", "exact", "experiments", "fedavg",
+    "federate", "federation", "fedprox", "fine_tune", "first_order", "global_model", "guided", "half_space", "huber",
+    "huber_error", "keys", "l1_ball", "linear", "load", "local_only", "lower_level", "method", "methods", "mlp", "model",
+    "on_part", "orthant", "orthogonal", "problem", "product", "projected_sgd", "quadratic", "scaffold", "schedules",
+    "server_only", "simplex", "softmax", "sphere", "squared_error", "supervised", "theory", "train", "trees", "zo_hfl",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # what an editor completes
