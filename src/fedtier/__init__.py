@@ -26,6 +26,8 @@ HOMES = {
     "library.train": ("train",),
     "library.compare": ("Table", "compare"),
     "library.result": ("Result", "load"),
+    "experiments.bundle": ("Bundle",),
+    "experiments.bundle.adapt": ("adapt",),
     "methods": (
         "Method", "by_round", "descent", "exact", "fine_tune", "first_order", "global_model", "guided", "lower_level",
         "orthogonal", "projected_sgd", "sphere",
@@ -46,19 +48,21 @@ HOMES = {
 lazily(__name__, {name: home for home, names in HOMES.items() for name in names})
 
 __all__ = [
-    "Bilevel", "Federated", "FedtierError", "FedtierWarning", "Method", "MethodChoice", "Model", "ModelChoice", "Result",
-    "Rows", "Spec", "Table", "__version__", "ball", "box", "by_round", "cnn", "compare", "configure_jax", "cross_entropy",
-    "datasets", "descent", "ditto", "engines", "errors", "everywhere", "exact", "experiments", "fedavg", "federate",
-    "federation", "fedprox", "fine_tune", "first_order", "global_model", "guided", "half_space", "huber", "huber_error",
-    "keys", "l1_ball", "linear", "load", "local_only", "lower_level", "method", "methods", "mlp", "model", "on_part",
-    "orthant", "orthogonal", "problem", "product", "projected_sgd", "quadratic", "scaffold", "schedules", "server_only",
-    "simplex", "softmax", "sphere", "squared_error", "supervised", "theory", "train", "trees", "zo_hfl",
+    "Bilevel", "Bundle", "Federated", "FedtierError", "FedtierWarning", "Method", "MethodChoice", "Model", "ModelChoice",
+    "Result", "Rows", "Spec", "Table", "__version__", "adapt", "ball", "box", "by_round", "cnn", "compare", "configure_jax",
+    "cross_entropy", "datasets", "descent", "ditto", "engines", "errors", "everywhere", "exact", "experiments", "fedavg",
+    "federate", "federation", "fedprox", "fine_tune", "first_order", "global_model", "guided", "half_space", "huber",
+    "huber_error", "keys", "l1_ball", "linear", "load", "local_only", "lower_level", "method", "methods", "mlp", "model",
+    "on_part", "orthant", "orthogonal", "problem", "product", "projected_sgd", "quadratic", "scaffold", "schedules",
+    "server_only", "simplex", "softmax", "sphere", "squared_error", "supervised", "theory", "train", "trees", "zo_hfl",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # what an editor completes
     from . import datasets, engines, errors, experiments, federation, keys, methods, problem, schedules, theory, trees
     from .compilation import configure_jax
     from .errors import FedtierError, FedtierWarning
+    from .experiments.bundle import Bundle
+    from .experiments.bundle.adapt import adapt
     from .library.choices import (
         MethodChoice,
         ModelChoice,

@@ -11,6 +11,7 @@ import tyro
 from .. import __version__
 from ..errors import FedtierError, FedtierWarning
 from .compare import compare, report, reproduce, search
+from .guidance import refuse_unknown_words
 from .looks import check, cite, methods, partition, theory
 from .models import adapt, export_model, predict
 from .runs import demo, resume, run
@@ -31,6 +32,7 @@ def main() -> None:
         print(f"fedtier {__version__}")
         return
     try:
+        refuse_unknown_words(sys.argv[1:], COMMANDS)
         tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
             prog="fedtier",
@@ -47,7 +49,11 @@ def main() -> None:
     except Exception as error:
         if any(kind.__name__ == "Stopped" for kind in type(error).__mro__):
             raise SystemExit(_fail(str(error), 130)) from None
-        raise
+        own = sys.modules.get("fedtier.experiments.own_code")
+        words = None if own is None else own.blamed(error)
+        if words is None:
+            raise
+        raise SystemExit(_fail(f"error: your own code fails: {words}", 2)) from None
 
 
 def _fail(words: str, status: int) -> int:

@@ -8,15 +8,13 @@ from typing import Annotated, Literal
 
 import tyro
 
-from .shared import prepare_jax, show
+from .shared import Number, Place, Real, Text, prepare_jax, show
 
 Rows = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="ROWS")]
 Run = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
 
 
-def predict(
-    run: Run, rows: Rows, client: str | None = None, seed: int | None = None, out: Path | None = None, json: bool = False
-) -> None:
+def predict(run: Run, rows: Rows, client: Text = None, seed: Number = None, out: Place = None, json: bool = False) -> None:
     """Predict rows by a model that a run has trained: the global one, or a client's.
 
     Args:
@@ -52,9 +50,9 @@ def adapt(
     rows: Rows,
     out: Path,
     client: str = "new",
-    seed: int | None = None,
-    steps: int | None = None,
-    radius: float | None = None,
+    seed: Number = None,
+    steps: Number = None,
+    radius: Real = None,
     test_share: float = 0.2,
     json: bool = False,
 ) -> None:
@@ -95,8 +93,8 @@ def export_model(
     run: Run,
     file: tyro.conf.Positional[Path],
     to: Literal["onnx", "numpy"],
-    client: str | None = None,
-    seed: int | None = None,
+    client: Text = None,
+    seed: Number = None,
 ) -> None:
     """Export a model that a run has trained, with the preparation of its rows, to ONNX or to plain NumPy.
 

@@ -9,8 +9,12 @@ from typing import Annotated, Any
 
 import tyro
 
-Config = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE.toml")]
+Config = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE.toml", help_behavior_hint="")]
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="TABLE.KEY=VALUE")]
+Number = Annotated[int | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]  # these may be left out
+Real = Annotated[float | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]
+Place = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
+Text = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
 
 
 def show(what: Any) -> None:
@@ -23,7 +27,7 @@ def show(what: Any) -> None:
         from rich.console import Console
 
         for part in what:
-            Console().print(part, highlight=False, soft_wrap=isinstance(part, str))
+            Console().print(part, highlight=False, markup=not isinstance(part, str), soft_wrap=isinstance(part, str))
     else:
         print(plain(what), end="")
 

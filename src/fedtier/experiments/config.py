@@ -24,7 +24,7 @@ from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.flat import KEYS_OF_PARTS
 from . import judges, own_code
-from .held import is_object, marked, value_of
+from .held import is_elsewhere, is_object, marked, value_of
 from .own_code import is_own, short
 
 Share = float
@@ -146,6 +146,8 @@ class Data(Table):
         """The options of its loader."""
         if not is_own(self.name):
             return OPTIONS[self.name]
+        if is_elsewhere(self.name):
+            return tuple(OPTIONS["file"])
         return (*own_code.signature_of("data.name", self.name).options, *(key for key in OPTIONS["file"] if key != "file"))
 
 
@@ -277,17 +279,24 @@ class Config(Table):
         """Every key with its value, defaults included; reads back as the same configuration."""
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
-    def digest(self) -> str:
-        """Twelve letters for what determines the rows of metrics: what is saved of a run and where its data lie do not."""
+    def digest(self, *, endless: bool = False) -> str:
+        """Twelve letters for what determines the rows of metrics: what is saved of a run and where its data lie do not.
+        `endless`: nor does how long it lasts, so that a run may be extended."""
         content = self.model_dump()
+        if endless:
+            content["run"].pop("rounds")
         content["run"].pop("checkpoint_every")
         content["run"].pop("keep_personal")
         for table, key in (("data", "new_clients"), ("run", "metrics")):  # runs from before there were such keys
             if not content[table][key]:
                 content[table].pop(key)
         content["data"].pop("folder")
-        tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
+        tables = {name: {key: _marked(value) for key, value in table.items()} for name, table in content.items()}
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
+
+
+def _marked(value: Any) -> Any:
+    return [marked(one) for one in value] if isinstance(value, list) else marked(value)
 
 
 TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}
@@ -347,6 +356,8 @@ def validate(tables: dict[str, Any]) -> Config:
     if config.method.solver is not None:
         names = ", ".join(registry.names_with("foreign"))
         require(method.foreign, "method.local", given["local"], f"cannot take the place of {method.name}'s own steps", names)
+        share, rule = config.data.new_clients, "cannot be measured with a black box: nobody calls it for them"
+        require(not share, "data.new_clients", share, rule, "leave it out")
     _check_together(config)
     return _seated(config, method)
 
@@ -364,7 +375,7 @@ def _own_keys(table: str, content: dict[str, Any]) -> set[str]:
         return set()
     if table == "model":
         return set(own_code.model_options(name))
-    if table == "data":
+    if table == "data" and not is_elsewhere(name):
         return set(own_code.signature_of("data.name", name).options)
     return set()
 
@@ -447,7 +458,8 @@ def _check_data(data: Data) -> None:
     for key, rule in (SETS[data.name].needs if data.name in SETS else {}).items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
     if data.new_clients:
-        labelled, rule = data.name not in SETS or SETS[data.name].labelled, f"is not read with data.name = {data.name!r}"
+        labelled = data.name not in SETS or SETS[data.name].labelled
+        rule = f"is not read with data.name = {data.name!r}"
         require(labelled, "data.new_clients", data.new_clients, rule, "a new client's model is judged by labels")
     if data.file is not None and "file" not in takes:
         hint = "leave out data.name, or data.file"

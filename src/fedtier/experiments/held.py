@@ -35,6 +35,11 @@ def is_object(word: object) -> bool:
     return isinstance(word, str) and word.startswith(PREFIX)
 
 
+def is_elsewhere(word: object) -> bool:
+    """Whether the word stands for an object that only the program that wrote it has."""
+    return is_object(word) and not isinstance(word, Held)
+
+
 def marked(word: Any) -> Any:
     """What tells the word from others: two objects of one name are two things, and no run of one is found for the other."""
     return f"{word} {word.mark}" if isinstance(word, Held) else word

@@ -8,6 +8,7 @@ its client's own held-back rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import keys, trees
+from ..compilation import jitted
 from ..engines import Engine, Measure, State
 from ..federation import View, mean_over_rows
 from ..keys import Tag
@@ -92,15 +94,18 @@ def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: V
 
 
 def client_scores(
-    algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn
-) -> tuple[tuple[Any, Quality, Quality], PyTree]:
-    """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model."""
+    algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn,
+    judge: Callable[[PyTree | None, View], Quality] | None = None,
+) -> tuple[tuple[Any, Quality, Quality], PyTree]:  # fmt: skip
+    """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model. `judge` is
+    `quality` of the algorithm, compiled where the rest is not."""
+    judge = judge or partial(quality, algorithm)
     y = algorithm.method.personal_model(state, x, view, spec, turn)
     if x is None:
-        return (jnp.nan, quality(algorithm, y, held), Quality()), y
+        return (jnp.nan, judge(y, held), Quality()), y
     key = keys.at(turn.key, Tag.PERSONAL)
     fresh = y if algorithm.method.lower_level else algorithm.solve(x, x, view, spec, turn.steps, key)
-    return (algorithm.problem.f2(x, fresh, spec), quality(algorithm, y, held), quality(algorithm, x, held)), y
+    return (algorithm.problem.f2(x, fresh, spec), judge(y, held), judge(x, held)), y
 
 
 def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:
@@ -109,11 +114,13 @@ def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:
     def of_model(x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
         return global_scores(experiment, x, server, test)
 
+    judge = None if experiment.compiles else jitted(partial(quality, experiment))
+
     def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn) -> tuple[Any, ...]:
-        scores, y = client_scores(experiment, client, x, view, held, spec, turn)
+        scores, y = client_scores(experiment, client, x, view, held, spec, turn, judge)
         return (*scores, held.size, y if keep else ())
 
-    return Measure(of_model, of_client)
+    return Measure(of_model if experiment.compiles else jitted(of_model), of_client)
 
 
 def scores_of(measured: tuple[PyTree, PyTree]) -> Scores:

@@ -61,6 +61,12 @@ def short(word: str) -> str:
     return Place.of(word).name if is_path(word) else word.removeprefix(PREFIX)
 
 
+def bare(word: str) -> str:
+    """The word without the folder of its file."""
+    file, name = Place.of(word)
+    return f"{file.name}:{name}"
+
+
 def anchored(word: Any, folder: Path) -> Any:
     """The word with its file looked for here first, then in `folder`, where the configuration lies."""
     if not is_path(word) or Place.of(word).file.is_file():

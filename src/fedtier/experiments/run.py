@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ..engines import Replies, State, finite_seeds, keep_seeds
-from ..errors import NOTHING, FedtierError, FedtierWarning
+from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from .assemble import Experiment, assemble
 from .config import Config, load_config
 from .data import seeds_of
@@ -31,6 +31,7 @@ from .verdicts import Verdict, check_judges, verdict_row, verdicts
 
 MOST_NAMED = 5  # clients in a warning about lost replies
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
+STEERS = ("server_lr", "client_lr", "penalty", "lr")  # keys that make a run wild when they are too large
 CHECKPOINT = "checkpoint.safetensors"
 PREPARATION = "preprocessing.json"
 
@@ -83,15 +84,30 @@ def run_experiment(
         return begin(experiment, files, progress=progress, listen=listen, profile=profile)
 
 
-def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobody) -> Result:
+def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobody, rounds: int | None = None) -> Result:
     """Goes on from the last checkpoint, bit for bit as if nothing had happened (on the same device); a listener hears
-    the rows from there on."""
+    the rows from there on. With `rounds` the run is extended to so many: it is then the run that had them from the start."""
     if not (folder / "config.toml").exists():
         raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
     if (folder / "wire.json").exists():
         raise FedtierError("DIR", str(folder), "holds a run between sites", "start its server again, with the same folder")
     with RunFolder(folder).held() as files:
-        return go_on(assemble(load_config(folder / "config.toml")), files, progress=progress, listen=listen)
+        config = load_config(folder / "config.toml")
+        if rounds is not None:
+            config = _extended(config, files, rounds)
+        return go_on(assemble(config), files, progress=progress, listen=listen)
+
+
+def _extended(config: Config, files: RunFolder, rounds: int) -> Config:
+    """The configuration with more rounds, written down; what belonged to the old end alone goes."""
+    last = config.run.rounds
+    require(rounds > last, "--rounds", rounds, f"must be more than the {last} that the run has", "a run is never shortened")
+    longer = config.model_copy(update={"run": config.run.model_copy(update={"rounds": rounds})})
+    files.write("config.toml", longer.toml().encode())
+    for name in ("plan.safetensors", "clients.json"):
+        (files.folder / name).unlink(missing_ok=True)
+    files.log(f"extended from {last} to {rounds} rounds")
+    return longer
 
 
 def begin(
@@ -141,6 +157,10 @@ class Session:
             seeds = seeds_of(self.experiment.config)
             gone = [seed for seed in self.files.diverged_seeds() if seed.by <= self.round]  # the others are found again
             self.diverged = {seeds.index(seed.seed): seed for seed in gone}
+            due = self.files.due_rows(self.written, self.experiment.config.run)
+            if due < self.written:  # extended: the checkpoint says so before the rows go
+                self.written, self.clock = due, time.perf_counter()
+                self._checkpoint()
         self.files.keep_rows(self.written)
 
     def play(self, listener: Listener) -> Result:
@@ -249,15 +269,16 @@ class Session:
         return self.round % run.checkpoint_every == 0 or self.round == run.rounds
 
     def _checkpoint(self) -> None:
-        digest = self.experiment.config.digest()
+        digest = self.experiment.config.digest(endless=True)
         words = {"round": self.round, "rows": self.written, "seconds": self._seconds(), "config": digest}
         with self.profile.span("checkpoints", f"round {self.round}"):
             self.files.write_arrays(CHECKPOINT, self.state, **words)
 
     def _load_checkpoint(self) -> dict[str, str]:
         state, words = self.files.read_arrays(CHECKPOINT, like=self.state, newer=("replies.",))
-        digest = self.experiment.config.digest()
-        if words.get("config") != digest:
+        config = self.experiment.config
+        digest = config.digest(endless=True)
+        if words.get("config") not in (digest, config.digest()):
             rule = f"belongs to another run: its configuration has the digest {words.get('config')}, not {digest}"
             raise FedtierError(str(self.files.folder / CHECKPOINT), NOTHING, rule, HINT_DAMAGED)
         self.state = jax.tree.map(jax.numpy.asarray, state)
@@ -294,8 +315,15 @@ class Session:
         self.files.write(DIVERGED_FILE, json.dumps({"after": self.round, "by": stop, "why": why}).encode())
         self.files.log(f"diverged between rounds {self.round} and {stop}: {why}")
         saved = f"the state after round {self.round} is in {self.files.folder / CHECKPOINT}"
-        hint = f"lower method.server_lr, method.client_lr or method.penalty; {saved}"
+        known = [
+            key for key in STEERS if key in self.experiment.config.method.options or (key == "penalty" and self._coupled())
+        ]
+        hint = f"lower {' or '.join(f'method.{key}' for key in known)}; {saved}" if known else saved
         return Diverged("run", f"rounds {self.round} to {stop}", f"diverged: {why}", hint)
+
+    def _coupled(self) -> bool:
+        """Whether the method minimises f2 too, which the penalty scales."""
+        return self.experiment.config.method.entry.family == "two levels" and self.experiment.config.method.problem is None
 
     def _first_loss(self) -> float:
         rows = self.files.rows()[: self.experiment.config.run.seeds]

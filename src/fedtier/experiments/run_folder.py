@@ -33,7 +33,7 @@ from ..errors import NOTHING, FedtierError, require
 from ..storage import named_arrays
 from ..storage.files import Lock, make_folder, told, write_whole
 from . import own_code
-from .config import Config
+from .config import Config, RunTable
 
 FORMAT = "fedtier-1"
 PACKAGE = Path(__file__).parents[1]
@@ -186,6 +186,12 @@ class RunFolder:
         rule = f"has {len(kept)} rows, the checkpoint was written after {count}"
         require(len(kept) == count, str(self.folder / "metrics.jsonl"), NOTHING, rule, HINT_DAMAGED)
         self.write("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept).encode())
+
+    def due_rows(self, count: int, run: RunTable) -> int:
+        """How many of the first `count` rows a run of this length has: one that was extended does not stop at its old end,
+        whose rows are the last."""
+        ends = [row["round"] for row in self.rows(count)]
+        return count - sum(end % run.eval_every != 0 and end != run.rounds for end in ends)
 
     def final_rows(self, config: Config) -> list[dict[str, Any]]:
         """The row of each seed after the last round, by the seed's number; a round that was written twice counts once."""

@@ -44,7 +44,7 @@ def _over_seeds(engine: Engine) -> Engine:
             for s in range(len(key))
         ]
         states, infos = zip(*every, strict=True)
-        return trees.stack(states), trees.stack(infos)
+        return trees.stack([*states]), trees.stack([*infos])
 
     def evaluate(
         state: State, federation: Federation, key: Any, number: Any, steps: Any, measure: Measure, chosen: Any

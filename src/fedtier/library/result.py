@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -17,6 +18,7 @@ from jaxtyping import PyTree
 from .. import trees
 from ..errors import require
 from ..experiments.bundle import Bundle, Predictions
+from ..experiments.bundle.adapt import Adapted, adapt
 from ..experiments.config import Config
 from ..experiments.models import recipe_of
 from ..experiments.run import Result as Run
@@ -84,7 +86,8 @@ class Result:
     @cached_property
     def bundle(self) -> Bundle:
         """The models with everything that a prediction needs, of the first seed that has an end."""
-        return Bundle.load(self.run.folder, recipe=recipe_of(self.config, self.run.experiment.dataset))
+        found = Bundle.load(self.run.folder, recipe=recipe_of(self.config, self.run.experiment.dataset))
+        return replace(found, about=found.about._replace(tables=self.config.model_dump(exclude_none=True)))
 
     @property
     def model(self) -> PyTree | None:
@@ -102,6 +105,10 @@ class Result:
     def predict(self, rows: Any, client: str | None = None) -> Predictions:
         """What the global model, or the personal model of `client`, says of `rows`: a frame, a file or an array."""
         return self.bundle.predict(rows, client=client)
+
+    def adapt(self, rows: Any, *, client: str = "new", steps: int | None = None, test_share: float = 0.0) -> Adapted:
+        """A personal model for a client that was not in training, from its labelled rows, by the method's own rule."""
+        return adapt(self.bundle, rows, client=client, steps=steps, test_share=test_share)
 
     def plot(self) -> Any:
         """Losses and accuracies against rounds, bytes and local steps, as a figure of matplotlib."""

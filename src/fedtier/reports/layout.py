@@ -75,7 +75,7 @@ def plain(parts: Sequence[Table | str]) -> str:
     widest = max((Console(width=10_000).measure(part).maximum for part in parts if not isinstance(part, str)), default=0)
     console = Console(width=max(120, widest), file=io.StringIO(), color_system=None)
     for part in parts:
-        console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+        console.print(part, highlight=False, markup=not isinstance(part, str), soft_wrap=isinstance(part, str))
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any, NamedTuple
 
+import tomli_w
 from rich.table import Table
 
 from ..experiments.comparison import Cell, Comparison
@@ -173,20 +173,27 @@ def label_counts_table(counts: LabelCounts) -> list[Part]:
 
 
 def methods_object() -> dict[str, Any]:
+    """Every method with its options by preset: "recommended" runs unless method.preset says "paper"."""
     return {
-        name: {"summary": entry.summary, "options": {key: _default(p) for key, p in registry.options(name).items()}}
+        name: {"summary": entry.summary} | {preset: registry.defaults(name, preset) for preset in registry.PRESETS}
         for name, entry in registry.METHODS.items()
     }
 
 
 def methods_table() -> list[Part]:
-    table = Table(title="methods", title_justify="left", show_lines=True)
-    for heading, width in (("method", 11), ("what it is", 34), ("options, with defaults", 68)):
+    """What runs where a configuration names the method alone; the paper's value beside it where that is another."""
+    table = Table(title='methods: what runs by default, preset = "recommended"', title_justify="left", show_lines=True)
+    for heading, width in (("method", 11), ("what it is", 34), ("options with their values", 68)):
         table.add_column(heading, width=width)
     for name, entry in registry.METHODS.items():
-        words = ", ".join(f"{key} = {_default(p)}" for key, p in registry.options(name).items())
-        table.add_row(name, entry.summary, words)
-    return [table]
+        paper, ours = (registry.defaults(name, preset) for preset in ("paper", "recommended"))
+        words = (f"{key} = {value}{_of_paper(key, value, paper)}" for key, value in ours.items())
+        table.add_row(name, entry.summary, ", ".join(words))
+    return [table, 'method.preset = "paper" takes the values in brackets; others are the same']
+
+
+def _of_paper(key: str, value: Any, paper: dict[str, Any]) -> str:
+    return f" (paper: {paper[key]})" if key in paper and paper[key] != value else ""
 
 
 def search_object(found: Search) -> dict[str, Any]:
@@ -194,7 +201,16 @@ def search_object(found: Search) -> dict[str, Any]:
         {"options": point.options, "accuracy": point.accuracy.tolist(), "personal": point.personal.tolist()}
         for point in found.points
     ]
-    return known({"points": points, "seconds": found.seconds})
+    return known({"points": points, "seconds": found.seconds, "best": found.best})
+
+
+def search_toml(found: Search) -> str:
+    """The best point as a configuration that `fedtier run` takes."""
+    point, seeds = found.points[0], found.config.run.seeds
+    both = (("global", point.accuracy), ("personal", point.personal))
+    scores = " and ".join(f"{what} {percent(float(score.mean()))} %" for what, score in both)
+    head = f"# the best of {len(found.points)} points on validation rows, {seeds} seeds: {scores}"
+    return f"{head}\n\n{tomli_w.dumps(found.best)}"
 
 
 def search_table(found: Search) -> list[Part]:
@@ -206,7 +222,8 @@ def search_table(found: Search) -> list[Part]:
         table.add_column(heading, justify="right")
     for point in found.points:
         scores = (percent(float(score.mean())) for score in (point.accuracy, point.personal))
-        table.add_row(*(f"{value:g}" for value in point.options.values()), *scores)
+        shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in point.options.values())
+        table.add_row(*shown, *scores)
     return [table, f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
 
 
@@ -235,7 +252,3 @@ def byte_size(count: float) -> str:
             return f"{shown} {unit}"
         count /= 1000
     return f"{count:,.0f} PB"
-
-
-def _default(parameter: inspect.Parameter) -> Any:
-    return parameter.default
