@@ -34,7 +34,7 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -n 0 -m browser
 
 extras: .venv/.installed  ## the trackers and the PyTorch client against their real packages
-	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow]" torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx]" torch==2.13.0 "onnxruntime>=1.19,<2"
 	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m extras
 
 flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopback

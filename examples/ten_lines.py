@@ -1,12 +1,12 @@
 """Ten clients whose digits differ, and a server with digits of its own."""
 
-from fedtier.experiments.config import load_config
-from fedtier.experiments.progress import Progress
-from fedtier.experiments.run import run_experiment
+import fedtier as ft
 
-config = load_config(settings=["data.name=digits", "data.clients=10", "data.alpha=0.1", "run.rounds=60"])
-result = run_experiment(config, progress=Progress())
-final, personal = result.final[0], result.final[0]["personal_accuracy"]
-print(f"the global model, on test rows: {final['global_accuracy']:.1%}")
-print(f"the personal models, each on its client's own rows: {personal['mean']:.1%}")
-print(f"the worst of them: {personal['min']:.1%}")
+data = ft.federate("digits", clients=10, alpha=0.1, server_share=0.3, seed=0)  # or a DataFrame, arrays, a file
+result = ft.train(ft.zo_hfl(), data, model=ft.mlp(hidden=32), rounds=60)  # the recommended method
+print(result)  # the global model, the personal ones, the worst client
+mine = result.personal["3"]  # client 3's own model, a tree of arrays; result.model is the global one
+digits = ft.datasets.load("digits").inputs[:5]
+print(result.predict(digits, client="3").values, result.predict(digits).values)
+table = ft.compare({"ours": ft.zo_hfl(), "FedAvg": ft.fedavg()}, data, rounds=60, seeds=3, baseline="FedAvg")
+print(table.finding)

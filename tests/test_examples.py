@@ -41,17 +41,6 @@ def test_the_docstring_names_the_command_that_runs_it(name):
     assert f"python examples/{name}.py" in (example(name).__doc__ or "")
 
 
-@pytest.mark.slow
-def test_the_first_ten_lines_of_the_documentation_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    text = (FOLDER / "ten_lines.py").read_text(encoding="utf-8")
-    code = [line for line in text.splitlines() if line and not line.startswith('"""')]
-    assert len(code) <= 10
-    exec(compile(text.replace("run.rounds=60", "run.rounds=4"), "ten_lines.py", "exec"), {})
-    said = capsys.readouterr().out
-    assert "the global model" in said and "%" in said
-
-
 TINY = ("run.rounds=2", "run.eval_every=2", "run.seeds=1")
 
 

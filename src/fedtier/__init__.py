@@ -1,3 +1,121 @@
-"""fedtier: federated learning on two levels."""
+"""fedtier: federated learning on two levels.
+
+    import fedtier as ft
+
+    data = ft.federate("patients.csv", label="outcome", owner="hospital")
+    result = ft.train(ft.zo_hfl(), data, rounds=50)
+    result.predict("new.csv", client="zurich")
+
+Names are looked up at their first use, so that importing the package loads nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .lazy import lazily
 
 __version__ = "0.1.0"
+
+HOMES = {
+    "library.data": ("Federated", "federate"),
+    "library.choices": (
+        "MethodChoice", "ModelChoice", "cnn", "ditto", "fedavg", "fedprox", "linear", "local_only", "method", "mlp", "model",
+        "scaffold", "server_only", "softmax", "zo_hfl",
+    ),
+    "library.train": ("train",),
+    "library.compare": ("Table", "compare"),
+    "library.result": ("Result", "load"),
+    "experiments.bundle": ("Bundle",),
+    "experiments.bundle.adapt": ("adapt",),
+    "methods": (
+        "Method", "by_round", "descent", "exact", "fine_tune", "first_order", "global_model", "guided", "lower_level",
+        "orthogonal", "projected_sgd", "sphere",
+    ),
+    "problem": (
+        "Bilevel", "Model", "Rows", "Spec", "ball", "box", "cross_entropy", "everywhere", "half_space", "huber", "huber_error",
+        "l1_ball", "on_part", "orthant", "product", "quadratic", "simplex", "squared_error", "supervised",
+    ),
+    "compilation": ("configure_jax",),
+    "errors": ("FedtierError", "FedtierWarning"),
+    "": (
+        "datasets", "engines", "errors", "experiments", "federation", "keys", "methods", "problem", "schedules", "theory",
+        "trees",
+    ),
+}  # fmt: skip
+"""Where each name of the package is; the modules themselves stand last."""
+
+lazily(__name__, {name: home for home, names in HOMES.items() for name in names})
+
+__all__ = [
+    "Bilevel", "Bundle", "Federated", "FedtierError", "FedtierWarning", "Method", "MethodChoice", "Model", "ModelChoice",
+    "Result", "Rows", "Spec", "Table", "__version__", "adapt", "ball", "box", "by_round", "cnn", "compare", "configure_jax",
+    "cross_entropy", "datasets", "descent", "ditto", "engines", "errors", "everywhere", "exact", "experiments", "fedavg",
+    "federate", "federation", "fedprox", "fine_tune", "first_order", "global_model", "guided", "half_space", "huber",
+    "huber_error", "keys", "l1_ball", "linear", "load", "local_only", "lower_level", "method", "methods", "mlp", "model",
+    "on_part", "orthant", "orthogonal", "problem", "product", "projected_sgd", "quadratic", "scaffold", "schedules",
+    "server_only", "simplex", "softmax", "sphere", "squared_error", "supervised", "theory", "train", "trees", "zo_hfl",
+]  # fmt: skip
+
+if TYPE_CHECKING:  # what an editor completes
+    from . import datasets, engines, errors, experiments, federation, keys, methods, problem, schedules, theory, trees
+    from .compilation import configure_jax
+    from .errors import FedtierError, FedtierWarning
+    from .experiments.bundle import Bundle
+    from .experiments.bundle.adapt import adapt
+    from .library.choices import (
+        MethodChoice,
+        ModelChoice,
+        cnn,
+        ditto,
+        fedavg,
+        fedprox,
+        linear,
+        local_only,
+        method,
+        mlp,
+        model,
+        scaffold,
+        server_only,
+        softmax,
+        zo_hfl,
+    )  # fmt: skip
+    from .library.compare import Table, compare
+    from .library.data import Federated, federate
+    from .library.result import Result, load
+    from .library.train import train
+    from .methods import (
+        Method,
+        by_round,
+        descent,
+        exact,
+        fine_tune,
+        first_order,
+        global_model,
+        guided,
+        lower_level,
+        orthogonal,
+        projected_sgd,
+        sphere,
+    )  # fmt: skip
+    from .problem import (
+        Bilevel,
+        Model,
+        Rows,
+        Spec,
+        ball,
+        box,
+        cross_entropy,
+        everywhere,
+        half_space,
+        huber,
+        huber_error,
+        l1_ball,
+        on_part,
+        orthant,
+        product,
+        quadratic,
+        simplex,
+        squared_error,
+        supervised,
+    )  # fmt: skip

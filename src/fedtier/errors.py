@@ -44,10 +44,10 @@ NOTHING = _Nothing()
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The hint for an unknown word: the closest known one, or the whole list when none is close."""
-    known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    """The hint for an unknown word: the closest known one, in any case, or the whole list when none is close."""
+    small = {one.lower(): one for one in sorted(known)}
+    close = difflib.get_close_matches(word.lower(), small, n=1, cutoff=0.6)
+    return f"did you mean {small[close[0]]!r}?" if close else f"known: {', '.join(small.values())}"
 
 
 def require(condition: object, name: str, value: Any, rule: str, hint: str = "") -> None:

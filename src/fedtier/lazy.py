@@ -22,6 +22,9 @@ def lazily(package: str, homes: Mapping[str, str]) -> None:
             self.__dict__[name] = value
             return value
 
+        def __dir__(self) -> list[str]:
+            return sorted({*super().__dir__(), *homes})
+
         def __setattr__(self, name: str, value: Any) -> None:
             if not (name in homes and isinstance(value, ModuleType)):
                 super().__setattr__(name, value)

@@ -14,6 +14,7 @@ from fedtier.deploy.settings import load_run_file
 from fedtier.deploy.site import open_site, site_command
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
+from fedtier.experiments.bundle import Bundle
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import resume_experiment, run_experiment
 from fedtier.experiments.stopping import Stopped
@@ -82,8 +83,13 @@ def test_the_wire_gives_the_models_the_rows_and_the_bytes_of_the_simulation(tmp_
     assert sum(site["counted"] for site in told.values()) == int(result.experiment.plan.arrived.sum())
     curve = load_runs.load_runs([result.folder])[0]
     assert curve.finished and len(curve.points) == CLIENTS
-    personal = safetensors.numpy.load_file(next((tmp_path / "fed" / "state" / "0").glob("*/personal.safetensors")))
-    assert personal["weight"].shape == model(result.folder).shape[1:]
+    ours, theirs = Bundle.load(tmp_path / "fed" / "state" / "0"), Bundle.load(simulated.folder)
+    close(ours.personal["site-0"].weight, theirs.personal["0"].weight)
+    close(ours.model.weight, theirs.model.weight)
+    inputs = result.experiment.dataset.inputs[:20]
+    of_server = Bundle.load(result.folder)
+    np.testing.assert_array_equal(of_server.predict(inputs).probabilities, ours.predict(inputs).probabilities)
+    assert of_server.clients == () and "in its state folder" in of_server.personal.why
 
 
 def test_with_values_exactly_two_numbers_leave_a_site(tmp_path):
@@ -149,8 +155,8 @@ def test_a_sites_own_limits_bind_and_where_it_keeps_its_scores_the_row_does_with
     assert free.final[0]["local_steps"] > bound.final[0]["local_steps"]
     scores = json.loads((bound.folder / "clients.json").read_text())[0]["personal"]
     assert scores[0] is None and None not in scores[1:]
-    place = next((tmp_path / "fed" / "bound" / "0").glob("*/personal.safetensors")).parent
-    y, x = (safetensors.numpy.load_file(place / f"{name}.safetensors")["weight"] for name in ("personal", "global"))
+    bundle = Bundle.load(tmp_path / "fed" / "bound" / "0")
+    y, x = bundle.personal["site-0"].weight, bundle.model.weight
     assert 0 < np.linalg.norm(y - x) <= 0.01 * (1 + 1e-5)
     assert config.run.rounds == bound.final[0]["round"]
 

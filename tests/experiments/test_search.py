@@ -141,3 +141,29 @@ def test_a_problem_without_classes_has_nothing_to_rank_by(tmp_path):
     config, grid = small_search(tmp_path, "zo_hfl", "penalty = [1.0]", "data.name=quadratic", "data.partition=natural")
     with pytest.raises(FedtierError, match="quadratic"):
         search.run_search(config, grid)
+
+
+def test_any_key_is_searched_and_the_winner_is_a_configuration_that_runs(fedtier, tmp_path):
+    grid = ["--over", "model.name=linear,mlp", "--over", "server_lr=1e-7,0.01"]
+    settings = [*CLIENTS, "method.name=server_only", "model.hidden=8"]
+    code, out, err = fedtier("search", *options(settings), *grid, "--out", "best.toml", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert {(p["options"]["model.name"], p["options"]["server_lr"]) for p in found["points"]} == {
+        (name, lr) for name in ("linear", "mlp") for lr in (1e-7, 0.01)
+    }
+    scores = [float(np.mean(p["accuracy"])) for p in found["points"]]
+    assert scores == sorted(scores, reverse=True)
+    best = configuration.load_config(tmp_path / "best.toml")
+    assert best.model.name == found["points"][0]["options"]["model.name"] and best.data.validation_share == 0.0
+    assert best.method.options["server_lr"] == f"inverse_sqrt({found['points'][0]['options']['server_lr']:g})"
+    assert best.run.rounds == 2 and best.model.hidden == 8
+    assert fedtier("search", *options(settings), *grid, "--out", "best.toml")[0] == 2  # it is there already
+
+
+def test_a_search_without_a_key_or_with_an_unknown_one_is_refused(fedtier):
+    assert "--over" in fedtier("search")[2]
+    code, _, err = fedtier("search", "--over", "model.hiden=1,2")
+    assert code == 2 and "did you mean 'hidden'?" in err
+    code, _, err = fedtier("search", "--over", "run.rounds=1,-2")
+    assert code == 2 and "run.rounds" in err

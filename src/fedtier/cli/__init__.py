@@ -11,12 +11,15 @@ import tyro
 from .. import __version__
 from ..errors import FedtierError, FedtierWarning
 from .compare import compare, report, reproduce, search
+from .guidance import refuse_unknown_words
 from .looks import check, cite, methods, partition, theory
+from .models import adapt, export_model, predict
 from .runs import demo, resume, run
 from .sites import flower, join, provision, record, serve, status
 
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,
+    "predict": predict, "adapt": adapt, "export-model": export_model,
     "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite,
     "provision": provision, "serve": serve, "join": join, "status": status, "record": record, "flower": flower,
 }  # fmt: skip
@@ -29,6 +32,7 @@ def main() -> None:
         print(f"fedtier {__version__}")
         return
     try:
+        refuse_unknown_words(sys.argv[1:], COMMANDS)
         tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
             prog="fedtier",
@@ -45,7 +49,11 @@ def main() -> None:
     except Exception as error:
         if any(kind.__name__ == "Stopped" for kind in type(error).__mro__):
             raise SystemExit(_fail(str(error), 130)) from None
-        raise
+        own = sys.modules.get("fedtier.experiments.own_code")
+        words = None if own is None else own.blamed(error)
+        if words is None:
+            raise
+        raise SystemExit(_fail(f"error: your own code fails: {words}", 2)) from None
 
 
 def _fail(words: str, status: int) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..errors import FedtierError
-from .shared import Config, Settings, plain, prepare_jax, progress, show
+from .shared import Config, Number, Place, Settings, Text, plain, prepare_jax, progress, show
 
 Format = Literal["table", "markdown", "latex", "csv"]
 Only = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="WORDS")]
@@ -19,11 +19,11 @@ def compare(
     file: Config = None,
     settings: Settings = (),
     methods: tuple[str, ...] = (),
-    seeds: int | None = None,
-    baseline: str | None = None,
+    seeds: Number = None,
+    baseline: Text = None,
     store: Path = Path("runs/cells"),
-    format: Format | None = None,
-    out: Path | None = None,
+    format: Annotated[Format | None, tyro.conf.arg(metavar="table|markdown|latex|csv", help_behavior_hint="")] = None,
+    out: Place = None,
     tune: bool = False,
     only: Only = (),
     any_version: bool = False,
@@ -79,7 +79,7 @@ def reproduce(
     quick: bool = False,
     only: Only = (),
     store: Path = Path("runs/cells"),
-    out: Path | None = None,
+    out: Place = None,
     any_version: bool = False,
     json: bool = False,
 ) -> None:
@@ -102,32 +102,47 @@ def reproduce(
     show(product.content if json else product.parts)
 
 
-def search(file: tyro.conf.Positional[Path], settings: Settings = (), json: bool = False) -> None:
-    """Try a grid of penalties and step sizes at once, judged on validation rows; the test rows are not looked at.
+def search(
+    file: Config = None,
+    settings: Settings = (),
+    over: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="KEY=A,B,C")] = (),
+    out: Place = None,
+    json: bool = False,
+) -> None:
+    """Try a grid of values of any keys, judged on validation rows; the test rows are not looked at.
 
     Args:
-        file: A configuration with a table [search] of lists, for example penalty = [1, 10].
+        file: A configuration, with a table [search] of lists, for example penalty = [1, 10], or with --over.
         settings: Change one key, for example --set method.estimator=guided. May be repeated.
-        json: One JSON object on stdout instead of a table.
+        over: A key to search over and its values, for example --over model.hidden=32,64. May be repeated. Penalties and step
+            sizes run all at once, each value of any other key is a program of its own.
+        out: File for the best configuration, a new one; default: best.toml in runs/DATE-search-METHOD.
+        json: One JSON object on stdout instead of a table and the configuration.
     """
-    from ..experiments.assemble import assemble
     from ..experiments.label_counts import labels_of_experiment
-    from ..experiments.search import load_search, run_search
-    from ..reports.terminal import search_object, search_table
+    from ..experiments.own_code import short
+    from ..experiments.run_folder import new_folder
+    from ..experiments.search import order_search
+    from ..experiments.search import search as run
+    from ..reports.terminal import search_object, search_table, search_toml
+    from ..storage.files import write_whole
 
-    config, grid = load_search(file, settings)
+    if out is not None and out.exists():
+        raise FedtierError("--out", str(out), "is there already", "choose a new file")
+    order = order_search(file, settings, over)
     prepare_jax()
-    experiment = assemble(config)
-    progress().say(*labels_of_experiment(experiment).said)
-    found = run_search(config, grid, experiment)
-    show(search_object(found) if json else search_table(found))
+    found = run(order, lambda experiment: progress().say(*labels_of_experiment(experiment).said))
+    place = out or new_folder(f"search-{short(order.config.method.name)}") / "best.toml"
+    write_whole(place, search_toml(found).encode())
+    print(f"best configuration: {place}", file=sys.stderr)
+    show(search_object(found) | {"saved": str(place)} if json else [*search_table(found), search_toml(found)])
 
 
 def report(
     folders: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DIR")],
     out: Path = Path("report.html"),
-    figures: Path | None = None,
-    baseline: str | None = None,
+    figures: Place = None,
+    baseline: Text = None,
     json: bool = False,
 ) -> None:
     """Write one page with the curves, clients, tables and configurations of runs.

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import tyro
 
-from .shared import Config, Settings, prepare_jax, progress, show
+from .shared import Config, Place, Settings, prepare_jax, progress, show
 
 
 def partition(
-    file: Config = None, settings: Settings = (), out: Path | None = None, export: Path | None = None, json: bool = False
+    file: Config = None, settings: Settings = (), out: Place = None, export: Place = None, json: bool = False
 ) -> None:
     """Show who has how many rows of which class.
 
@@ -49,7 +49,7 @@ def theory(
     *,
     epsilon: float = 0.1,
     verify: bool = False,
-    out: Path | None = None,
+    out: Place = None,
     json: bool = False,
 ) -> None:
     """Say what the theorems promise for a configuration, or try to refute them.
@@ -106,7 +106,7 @@ def check(file: tyro.conf.Positional[Path], json: bool = False) -> None:
         file: A Python file that defines `method(problem)` or `problem()`; see CONTRIBUTING.
         json: One JSON object on stdout instead of a table.
     """
-    from ..experiments.own_code import check_file
+    from ..experiments.check_file import check_file
     from ..reports.terminal import check_table
 
     outcome = check_file(file)

@@ -11,12 +11,12 @@ from typing import Annotated
 import tyro
 
 from ..errors import FedtierError, called
-from .shared import Config, Settings, prepare_jax, progress, show
+from .shared import Config, Number, Place, Settings, Text, prepare_jax, progress, show
 
 Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
 
 
-def demo(out: Path | None = None, json: bool = False) -> None:
+def demo(out: Place = None, json: bool = False) -> None:
     """Compare ZO-HFL with FedAvg, SCAFFOLD, server-only and local-only on embedded data.
 
     Args:
@@ -33,13 +33,13 @@ def demo(out: Path | None = None, json: bool = False) -> None:
 def run(
     file: Config = None,
     settings: Settings = (),
-    seeds: int | None = None,
-    out: Path | None = None,
+    seeds: Number = None,
+    out: Place = None,
     track: Track = (),
     profile: bool = False,
-    hosts: str | None = None,
-    rank: int | None = None,
-    of: int | None = None,
+    hosts: Text = None,
+    rank: Number = None,
+    of: Number = None,
     json: bool = False,
 ) -> None:
     """Run one configuration.
@@ -82,11 +82,12 @@ def run(
     show(final_object(result) | {"profile": watch.as_object()} if json else [*run_table(result), profile_table(watch)])
 
 
-def resume(folder: tyro.conf.Positional[Path], track: Track = (), json: bool = False) -> None:
-    """Go on with a run that was stopped, from its last checkpoint.
+def resume(folder: tyro.conf.Positional[Path], rounds: Number = None, track: Track = (), json: bool = False) -> None:
+    """Go on with a run that was stopped, from its last checkpoint, or extend one.
 
     Args:
         folder: The run's folder.
+        rounds: Extend the run to so many rounds; the result is that of a run which had them from the start.
         track: Send the rows from there on to a tracker as well: tensorboard or mlflow. May be repeated.
         json: One JSON object on stdout instead of a table.
     """
@@ -95,7 +96,7 @@ def resume(folder: tyro.conf.Positional[Path], track: Track = (), json: bool = F
     from ..reports.tracking import trackers
 
     prepare_jax()
-    result = resume_experiment(folder, progress=progress(), listen=trackers(track))
+    result = resume_experiment(folder, progress=progress(), listen=trackers(track), rounds=rounds)
     show(final_object(result) if json else run_table(result))
 
 

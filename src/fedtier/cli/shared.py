@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -10,8 +9,12 @@ from typing import Annotated, Any
 
 import tyro
 
-Config = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE.toml")]
+Config = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE.toml", help_behavior_hint="")]
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="TABLE.KEY=VALUE")]
+Number = Annotated[int | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]  # these may be left out
+Real = Annotated[float | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]
+Place = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
+Text = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
 
 
 def show(what: Any) -> None:
@@ -24,20 +27,16 @@ def show(what: Any) -> None:
         from rich.console import Console
 
         for part in what:
-            Console().print(part, highlight=False, soft_wrap=isinstance(part, str))
+            Console().print(part, highlight=False, markup=not isinstance(part, str), soft_wrap=isinstance(part, str))
     else:
         print(plain(what), end="")
 
 
 def plain(parts: Any) -> str:
-    """Tables as text without colour, as wide as they need to be."""
-    from rich.console import Console
+    """Tables as text without colour. Imported late: `--help` needs none."""
+    from ..reports.layout import plain as text
 
-    widest = max((Console(width=10_000).measure(part).maximum for part in parts if not isinstance(part, str)), default=0)
-    console = Console(width=max(120, widest), file=io.StringIO(), color_system=None)
-    for part in parts:
-        console.print(part, highlight=False, soft_wrap=isinstance(part, str))
-    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    return text(parts)
 
 
 def progress() -> Any:

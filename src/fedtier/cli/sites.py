@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from .shared import show
+from .shared import Place, show
 
 
 def provision(
@@ -34,7 +34,7 @@ def provision(
     show("\n".join([*lines, f"keep {kits.folder / 'authority'} to yourself: whoever has it can make kits"]))
 
 
-def serve(kit: tyro.conf.Positional[Path], run: Path, out: Path | None = None, json: bool = False) -> None:
+def serve(kit: tyro.conf.Positional[Path], run: Path, out: Place = None, json: bool = False) -> None:
     """Serve a run to the sites over NVIDIA FLARE; restarts what dies, and goes on with a run that was stopped.
 
     Args:
@@ -51,7 +51,7 @@ def serve(kit: tyro.conf.Positional[Path], run: Path, out: Path | None = None, j
     show(final_object(result) if json else run_table(result))
 
 
-def join(kit: tyro.conf.Positional[Path], state: Path, data: Path | None = None, site: Path | None = None) -> None:
+def join(kit: tyro.conf.Positional[Path], state: Path, data: Place = None, site: Place = None) -> None:
     """Join a federation as a site: answers the server's rounds until stopped; restarts what dies.
 
     Args:
@@ -98,7 +98,7 @@ def record(folder: tyro.conf.Positional[Path], json: bool = False) -> None:
 
 
 def flower(
-    folder: tyro.conf.Positional[Path], run: Path, out: Path | None = None, keys: Path = Path("keys"), json: bool = False
+    folder: tyro.conf.Positional[Path], run: Path, out: Place = None, keys: Path = Path("keys"), json: bool = False
 ) -> None:
     """Write the app folder with which `flwr run` plays a run between sites over Flower, and the keys that sign its letters.
 

@@ -85,6 +85,26 @@ def read_array(path: Path, label: str = "label", image_size: int | None = None) 
     return as_inputs(f"{path.name}: inputs", inputs), _one_each(path, "labels", labels, len(inputs))
 
 
+def read_unlabelled(
+    path: Path, label: str, shape: tuple[int, ...], image_size: int | None = None
+) -> tuple[Table | np.ndarray, Column | None]:
+    """(the rows, their labels if they have some) of an .npz, an .npy or a folder of images, with or without classes."""
+    if path.is_dir():
+        return image_folder.read_alike(path, shape, image_size)
+    if path.suffix.lower() == ".npy":
+        with _npz(path, single=True) as values:
+            return np.asarray(values), None
+    with _npz(path) as file:
+        inputs = _array(file, path, INPUTS, "inputs")
+        found = next((file[name] for name in (label, *LABELS) if name in file.files), None)
+        names = file["columns"].astype(str).tolist() if "columns" in file.files else None
+    labels = None if found is None else _one_each(path, "labels", found, len(inputs))
+    if names is None or inputs.ndim != 2:
+        return inputs, labels
+    require(len(names) == inputs.shape[1], f"{path.name}: columns", len(names), f"must name the {inputs.shape[1]} columns")
+    return Table({name: column_of(name, inputs[:, k]) for k, name in enumerate(names)}, len(inputs)), labels
+
+
 def read_labelled(path: Path, label: str, categories: Iterable[str] = ()) -> tuple[Table, Column]:
     """(all columns, the labels) of a file that holds a table: text, Arrow, or an .npz whose inputs have columns."""
     if path.suffix.lower() != ".npz":
@@ -166,8 +186,12 @@ def _arrays(path: Path, label: str, owner: str | None, weight: str | None, choos
 
 
 @contextmanager
-def _npz(path: Path) -> Iterator[Any]:
+def _npz(path: Path, *, single: bool = False) -> Iterator[Any]:
+    """The arrays of an .npz, or, with `single`, the array of an .npy."""
     try:
+        if single:
+            yield np.load(path, allow_pickle=False)
+            return
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise FedtierError("file", str(path), "is a single array, not a .npz", SAVEZ)

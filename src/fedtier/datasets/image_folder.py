@@ -44,6 +44,18 @@ def read_images(folder: Path, size: int | None = None) -> Pictures:
     return Pictures(_pixels_of(paths, size), words(labels), words(owners) if owned else None)
 
 
+def read_alike(folder: Path, shape: tuple[int, ...], size: int | None = None) -> tuple[np.ndarray, Words | None]:
+    """(images in the form [channels, height, width] that a model has, their classes or None): FOLDER/IMAGE.png without classes,
+    in alphabetical order, or FOLDER/CLASS/IMAGE.png. Resized only where the training images were: `size`."""
+    require(len(shape) == 3, "rows", str(folder), f"is a folder, but the model sees rows of shape {shape}", "give a table")
+    flat = _images(folder)
+    files = [(path, "") for path in flat] or [(path, inner.name) for inner in _folders(folder) for path in _images(inner)]
+    hint = f"images ({', '.join(SUFFIXES)}), or one folder of them per class"
+    require(bool(files), "rows", str(folder), "holds no images", hint)
+    inputs = _pixels_of(tuple(path for path, _ in files), size, "L" if shape[0] == 1 else "RGB")
+    return inputs, None if flat else words([name for _, name in files])
+
+
 def _folders(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
 
@@ -52,9 +64,9 @@ def _images(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
 
 
-def _pixels_of(files: tuple[Path, ...], size: int | None) -> np.ndarray:
+def _pixels_of(files: tuple[Path, ...], size: int | None, mode: str | None = None) -> np.ndarray:
     modes, sizes = zip(*(_open(path, lambda image: (image.mode, image.size)) for path in files), strict=True)
-    mode = "L" if all(one in GREY for one in modes) else "RGB"
+    mode = mode or ("L" if all(one in GREY for one in modes) else "RGB")
     if size is None:
         odd = next((k for k, one in enumerate(sizes) if one != sizes[0]), None)
         require(

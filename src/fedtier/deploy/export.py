@@ -6,6 +6,7 @@ site's held-back rows are the last of its file. preparation.json, the server's, 
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,16 @@ from ..errors import require
 from ..experiments.assemble import federate
 from ..experiments.config import Config
 from ..experiments.data import client_names, load_data
+from ..experiments.own_code import Place, bare, is_own, is_path
 from ..storage.files import told
+from .site import OWN_CODE
 
 
 def export_rows(config: Config, folder: Path) -> list[Path]:
     """Writes run.toml, preparation.json, server.npz, test.npz, and site-K.npz with site-K.toml; the files written. Refuses a
     folder in use."""
     require(not (folder / "run.toml").exists(), "--export", str(folder), "already holds a federation", "choose another folder")
-    labelled = data_sets.SETS[config.data.name].labelled
+    labelled = is_own(config.data.name) or data_sets.SETS[config.data.name].labelled
     require(labelled, "data.name", config.data.name, "has no labelled rows to share out among sites")
     dataset = load_data(config)
     federation = federate(config, dataset, config.run.seed)
@@ -44,13 +47,13 @@ def export_rows(config: Config, folder: Path) -> list[Path]:
     written = [write("server.npz", *federation.server), write("test.npz", *federation.test), folder / "preparation.json"]
     with told(written[-1]):
         written[-1].write_text(_as_stored(dataset).to_json(), encoding="utf-8")
-    owners = client_names(config, dataset, federation.clients)
+    owners, content = client_names(config, dataset, federation.clients), config.model_dump(exclude_none=True)
+    code = _own_code(content, folder)
     for k in range(federation.clients):
         held = int(federation.held.size[k])
         written.append(write(f"site-{k}.npz", federation.train.start[k], federation.train.size[k] + held))
-        site = {"name": f"site-{k}", "data": f"site-{k}.npz", "test_rows": held}
+        site = {"name": f"site-{k}", "data": f"site-{k}.npz", "test_rows": held} | ({"code": code} if code else {})
         written.append(_toml(folder / f"site-{k}.toml", site, f"# {config.data.title}, client {owners[k]}\n"))
-    content = config.model_dump(exclude_none=True)
     content["method"]["server_seat"] = False  # the wire has none
     content["data"] = {"clients": federation.clients}
     content["run"]["seeds"] = 1
@@ -59,6 +62,18 @@ def export_rows(config: Config, folder: Path) -> list[Path]:
         "preparation": "preparation.json",
     }  # fmt: skip
     return [_toml(folder / "run.toml", content), *written]
+
+
+def _own_code(content: dict[str, dict[str, Any]], folder: Path) -> list[str]:
+    """Copies the user's files that the tables name, which name the copies then; the words."""
+    words = []
+    for table, key in OWN_CODE:
+        word = content[table].get(key)
+        if is_path(word):
+            shutil.copy(Place.of(word).file, folder)
+            content[table][key] = bare(word)
+            words.append(bare(word))
+    return words
 
 
 def _labels(dataset: Dataset) -> np.ndarray:

@@ -17,6 +17,7 @@ from .. import datasets as data_sets
 from ..errors import NOTHING, FedtierError, called, nearest, require
 from ..experiments import config as configuration
 from ..experiments.config import Config, Table, described
+from ..experiments.own_code import is_own
 from ..protocol import Rules
 
 
@@ -70,6 +71,8 @@ def _fits(config: Config, wire: WireTable) -> None:
     clients = config.data.clients
     require(clients == len(wire.sites), "data.clients", clients, f"there are {len(wire.sites)} names in wire.sites")
     require(config.run.seeds == 1, "run.seeds", config.run.seeds, "must be 1 between sites", "one run, one seed")
+    rule = "is a function, but between sites rows come from files: wire.server, wire.test, and each site's data"
+    require(not is_own(config.data.name), "data.name", config.data.name, rule, "leave it out")
     labelled = data_sets.SETS[config.data.name].labelled
     require(labelled, "data.name", config.data.name, "has no labelled rows to share out among sites")
     rule = "the wire has no seat for the server's rows"

@@ -25,13 +25,20 @@ from ..datasets import Dataset, Preparation
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
 from ..experiments.assemble import Algorithm, algorithm
+from ..experiments.bundle.about import About
+from ..experiments.bundle.bundle import FOLDER, write
+from ..experiments.bundle.keep import versions
+from ..experiments.bundle.rows import Reading
 from ..experiments.config import Config, Share, Table, described
 from ..experiments.metrics import client_scores
+from ..experiments.models import recipe_of
+from ..experiments.own_code import bare, is_own, is_path
 from ..federation import View, count_of
 from ..methods import registry
 from ..methods.method import Turn
 from ..problem import Rows, Spec
 from ..protocol import (
+    Keep,
     Limits,
     Memory,
     Player,
@@ -47,6 +54,8 @@ from ..protocol import (
 from ..storage.files import private_files
 from .party import dataset_of, open_rows
 from .settings import checked
+
+OWN_CODE = (("method", "name"), ("method", "problem"), ("model", "name"))  # where a run between sites may name code
 
 
 class SiteTable(Table):
@@ -89,6 +98,11 @@ class SiteTable(Table):
     )
     solver: str | None = described(None, "module:factory of a solver of its own, in any framework.", example="my_client:make")
 
+    code: list[str] = described(
+        [], "Code of its own that a run may name, from this file's folder; what is not listed is never loaded.",
+        example=["my.py:method"],
+    )  # fmt: skip
+
     @property
     def limits(self) -> Limits:
         return Limits(self.max_steps, self.seconds, self.participation, self.share_scores, self.max_model_numbers)
@@ -116,6 +130,9 @@ def brief_of(config: Config, preparation: Preparation) -> Brief:
     """Neither the seed nor the schedule: a site learns what it needs for its own part."""
     content = config.model_dump(exclude_none=True)
     tables = {"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}
+    for table, key in OWN_CODE:
+        if is_path(tables[table].get(key)):
+            tables[table][key] = bare(tables[table][key])  # where the file lies is each party's own business
     return Brief(tables, preparation)
 
 
@@ -141,7 +158,7 @@ def site_command(file: Path, state: Path, keys: Path | None = None) -> list[str]
 
 def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     brief = Brief.parse(text)
-    config = _limited(configuration.validate(brief.tables), table, client)
+    config = _limited(configuration.validate(_with_own_code(brief.tables, table, folder)), table, client)
     _check_method(table, config, brief.preparation)
     party = open_rows(folder / table.data, table.label, brief.preparation, table.image_size)
     inputs, labels = party
@@ -154,7 +171,40 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     view, own_test = (
         View(arrays, index, jnp.asarray(a, jnp.int32), jnp.asarray(b, jnp.int32)) for a, b in ((0, train), (train, held))
     )
-    return _played(plan, table, view, own_test, train, held, _radius(config))
+    player = _played(plan, table, view, own_test, train, held, _radius(config))
+    return player._replace(keep=_keeper(table, config, dataset))
+
+
+def _keeper(table: SiteTable, config: Config, dataset: Dataset) -> Keep:
+    """Writes the bundle of this site: the global model and its own, as `fedtier predict` and `Bundle.load` read it."""
+
+    def keep(folder: Path, turn: Turn, x: PyTree | None, y: PyTree) -> None:
+        about = About(
+            recipe_of(config, dataset), {0: dataset.preparation}, (table.name,), has_global=x is not None,
+            reading=Reading(image_size=table.image_size), tables=config.model_dump(exclude_none=True), steps=int(turn.steps),
+            round=int(turn.round), data={"name": table.data}, versions=versions(),
+        )  # fmt: skip
+        one = None if x is None else jax.tree.map(lambda a: a[None], x)
+        write(folder / FOLDER, about, one, jax.tree.map(lambda a: a[None, None], y))
+
+    return keep
+
+
+def _with_own_code(tables: dict[str, Any], site: SiteTable, folder: Path) -> dict[str, Any]:
+    """The run's tables with the site's own files behind the code that they name. Code that the site's own file does not list
+    is refused before anything is loaded, wherever it stands."""
+    known = {bare(word): word for word in site.code if is_path(word)}
+    out: dict[str, Any] = {}
+    for table, content in tables.items():
+        require(isinstance(content, dict), "brief", table, "must be a table")
+        out[table] = dict(content)
+        for key, word in content.items():
+            if is_own(word):
+                fits = (table, key) in OWN_CODE and word in known
+                hint = f"if you have it and trust it: code = [{word!r}] in the site's file"
+                require(fits, f"{table}.{key}", word, "is code that this site's own file does not list", hint)
+                out[table][key] = str(folder / known[word])
+    return out
 
 
 def _check_method(table: SiteTable, config: Config, preparation: Preparation) -> None:
@@ -226,7 +276,7 @@ def _adopted(table: SiteTable, folder: Path, config: Config, dataset: Dataset, t
     if table.solver is None:
         return lambda problem: problem
     name = config.method.name
-    if not registry.sketch(name, config.method.options).foreign:
+    if not registry.sketch(config.method.entry, config.method.options).foreign:
         hint = f"leave out the solver, or run {', '.join(registry.names_with('foreign'))}"
         raise FedtierError("site.solver", table.solver, f"cannot take the place of {name}'s own local steps", hint)
     make = foreign.find(table.solver, folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -30,17 +31,18 @@ RUN = bytes(16)  # one run, one process: no other could be meant
 _length, _judged = jax.jit(length), jax.jit(judged)
 
 
-def messages(method: Method, *, jit: bool = True, magnitude: float = MAGNITUDE) -> Engine:
-    """The engine for `method`; with `jit=False` every line runs as plain Python over arrays. `magnitude`: see `replies`."""
+def messages(method: Method, *, jit: bool | Literal["server"] = True, magnitude: float = MAGNITUDE) -> Engine:
+    """The engine for `method`; with `jit=False` every line runs as plain Python over arrays, with "server" the clients' part
+    alone does, for what has no compiled form. `magnitude`: see `replies`."""
     check_magnitude(magnitude)
     engine = _Messages(method, jit, magnitude)
     return Engine("messages", engine.init, engine.advance, engine.evaluate)
 
 
 class _Messages:
-    def __init__(self, method: Method, jit: bool, magnitude: float) -> None:
-        self.method, self.jit, self.magnitude = method, jit, magnitude
-        self._local = jitted(method.local)
+    def __init__(self, method: Method, jit: bool | Literal["server"], magnitude: float) -> None:
+        self.method, self.jit, self.magnitude = method, bool(jit), magnitude
+        self._local = method.local if jit == "server" else jitted(method.local)
 
     def init(self, x: PyTree, federation: Federation) -> State:
         check_federation(self.method, federation)

@@ -16,13 +16,16 @@ from ..datasets import Dataset
 from ..errors import called, require
 from ..federation import Federation, Plan, growing_steps, make_plan, with_seat
 from ..keys import Tag
-from ..methods import Method, flat, make, pretrain
+from ..methods import Method, ProjectedSgd, flat, pretrain, registry
 from ..methods.solvers import LowerLevel
 from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
+from .black_box import adopt_solver
 from .config import Config, keys_of
-from .data import client_names, clients_of, load_data, seeds_of, split
-from .models import loss_of, model_of
+from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
+from .models import is_plain, loss_of, model_of
+from .own_code import is_bilevel, own_problem
+from .own_models import is_start, start_of
 
 
 class Experiment(NamedTuple):
@@ -39,6 +42,7 @@ class Experiment(NamedTuple):
     x: PyTree
     key: Any
     steps: np.ndarray  # [R + 1, m] H_{i,r} before stragglers; row R for the final personal models
+    new: Newcomers | None = None  # the clients that never train; windows with a leading axis for the seeds
 
     @property
     def clients(self) -> int:
@@ -46,13 +50,24 @@ class Experiment(NamedTuple):
         return self.steps.shape[1]
 
     @property
+    def compiles(self) -> bool:
+        """Whether it can be one program: not with a black box at the clients."""
+        return self.config.method.solver is None
+
+    @property
     def client_names(self) -> tuple[str, ...]:
         """[m] the owners' names where clients are natural, else their numbers."""
         return client_names(self.config, self.dataset, self.clients)
 
+    @property
+    def new_names(self) -> tuple[str, ...]:
+        """The names of the clients that never train."""
+        return new_names(self.config, self.dataset) if self.new is not None else ()
+
     def unit(self, s: int) -> float | None:
         """The deviation of the label for seed number s, in which a regression is computed; None for classes."""
-        return self.dataset.preparations[s].label.unit if self.dataset.task == "regression" else None
+        prepared = self.dataset.task == "regression" and self.dataset.preparations
+        return self.dataset.preparations[s].label.unit if prepared else None
 
 
 class Algorithm(NamedTuple):
@@ -77,10 +92,12 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     seeds = seeds_of(config)
     tau = np.asarray(config.run.tau, float)
 
-    def one(seed: int) -> tuple[Federation, Plan]:
-        federation = parties or _federation(
-            config, dataset, dataset.labels[: dataset.rows], clients, np.random.default_rng([seed, 0])
+    def one(seed: int) -> tuple[Federation, Plan, Newcomers | None]:
+        rng = np.random.default_rng([seed, 0])
+        drawn = (
+            _federation(config, dataset, dataset.labels[: dataset.rows], clients, rng) if parties is None else (parties, None)
         )
+        federation, new = drawn
         if dataset.blocks > 1:  # each seed has prepared rows of its own, one block after the other
             federation = federation._replace(index=federation.index + dataset.rows * (seed - config.run.seed))
         plan = make_plan(
@@ -88,10 +105,10 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
             participation=config.run.participation, tau=tau, stragglers=config.run.stragglers,
             dropouts=config.run.dropouts, seat=bool(config.method.server_seat),
         )  # fmt: skip
-        return federation._replace(arrays=()), plan
+        return federation._replace(arrays=()), plan, new
 
     with called(keys_of("data", "run")):
-        federations, plans = zip(*(one(seed) for seed in seeds), strict=True)
+        federations, plans, newcomers = zip(*(one(seed) for seed in seeds), strict=True)
     federation = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *federations)
     federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
     plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
@@ -100,22 +117,24 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         growing_steps(tau, config.run.rounds + 1).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients)
     )
     x = _first_model(config, dataset, model, problem, federation, key)
-    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps)
+    new = None if newcomers[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *newcomers)
+    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new)
 
 
 def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
     """Who has which rows for this seed, as `assemble` draws it, without the rows themselves."""
     rng = np.random.default_rng([seed, 0])
     alone = config.model_copy(update={"method": config.method.model_copy(update={"server_seat": False})})
-    return _federation(alone, dataset, dataset.labels[: dataset.rows], clients_of(config, dataset), rng)
+    return _federation(alone, dataset, dataset.labels[: dataset.rows], clients_of(config, dataset), rng)[0]
 
 
 def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem) -> Algorithm:
     """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own."""
     model, problem, _, _, _ = _algorithm(config, dataset)
     problem, given = adopt(problem), config.method.options
-    solve = flat.local(**{key: given[key] for key in ("client_lr", "batch") if key in given}).lower_level(problem)
-    return Algorithm(config, dataset, model, problem, make(config.method.name, problem, given), solve)
+    return Algorithm(
+        config, dataset, model, problem, registry.make(config.method.entry, problem, given), _lower_level(problem, given)
+    )
 
 
 def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
@@ -129,8 +148,14 @@ def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
 def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
     model, problem, arrays = _problem(config, dataset)
     given = config.method.options
-    solve = flat.local(**{key: given[key] for key in ("client_lr", "batch") if key in given}).lower_level(problem)
-    return model, problem, arrays, make(config.method.name, problem, given), solve
+    return model, problem, arrays, registry.make(config.method.entry, problem, given), _lower_level(problem, given)
+
+
+def _lower_level(problem: Bilevel, given: dict[str, Any]) -> LowerLevel:
+    """The solver of y_i(x) by which f is measured: the method's own local part, or the one of its keys."""
+    keys = {key: given[key] for key in ("client_lr", "batch") if key in given}
+    local = given["local"] if isinstance(given.get("local"), ProjectedSgd) else flat.local(**keys)
+    return local.lower_level(problem)
 
 
 def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree]:
@@ -139,16 +164,29 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
     if dataset.task == "two_level":
         problem = two_level_quadratic(**limits)._replace(central=config.data.server_share > 0)
         return None, problem, np.asarray(dataset.model_inputs())
-    model = model_of(config, dataset)
     rows = Rows(dataset.inputs, dataset.labels, dataset.weights)  # pyright: ignore[reportArgumentType]
-    problem = supervised(loss_of(config, dataset, model), **limits)
+    model = None if is_start(config.model) else model_of(config, dataset)
+    if method.problem is None:
+        require(model is not None, "model.name", str(config.model.name), "an array to start from needs a problem of its own")
+        assert model is not None
+        problem = supervised(loss_of(config, dataset, model), **limits)
+    else:
+        loss = None if model is None else loss_of(config, dataset, model)
+        fits = not is_bilevel(method.problem) or model is None or is_plain(dataset)
+        rule, hint = "has a model of its own, but these rows are scaled for ours", "give a function of the loss: problem(loss)"
+        require(fits, "method.problem", str(method.problem), rule, hint)
+        problem = own_problem(method.problem, loss, method.problem_options)
+    if method.solver is not None:
+        problem = adopt_solver(problem, method.solver)
     return model, problem._replace(central=config.data.server_share > 0), rows
 
 
-def _federation(config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator) -> Federation:
-    federation = split(config, dataset, arrays, rng)
+def _federation(
+    config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator
+) -> tuple[Federation, Newcomers | None]:
+    federation, new = split_all(config, dataset, arrays, rng)
     federation = federation._replace(spec=_spec(config, dataset, federation.spec, clients))
-    return with_seat(federation) if config.method.server_seat else federation
+    return with_seat(federation) if config.method.server_seat else federation, new
 
 
 def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:
@@ -167,7 +205,7 @@ def _first_model(
 ) -> PyTree:
     def init(key: Any) -> PyTree:
         if model is None:
-            return jnp.zeros(dataset.shape)
+            return start_of(config.model, jnp.zeros(dataset.shape))
         return model.init(keys.at(key, keys.BEFORE_ROUND_0, Tag.INIT))
 
     x = jax.jit(jax.vmap(init))(key)

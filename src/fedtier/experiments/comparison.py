@@ -28,7 +28,9 @@ from ..methods import registry
 from . import config as configuration
 from .config import TABLES, Config
 from .grids import Grid, checked_grid
+from .held import is_object
 from .metrics import FEWEST
+from .own_code import short
 
 
 class Metric(NamedTuple):
@@ -155,7 +157,7 @@ def _fair(tables: dict[str, dict[str, Any]], own_tau: set[str]) -> dict[str, Con
     server = next((_server_of(config) for method, config in configs.items() if solves[method] and _server_of(config)), {})
     for method, content in tables.items():
         alone = solves[method] == 0 and _server_of(configs[method])
-        if alone and not {*server, "preset"} & content.get("method", {}).keys():
+        if alone and not {*server, "preset", "server"} & content.get("method", {}).keys():
             configs[method] = configuration.validate(_merge(content, {"method": server}))
     most = max(solves.values())
     for method, config in configs.items():
@@ -165,8 +167,10 @@ def _fair(tables: dict[str, dict[str, Any]], own_tau: set[str]) -> dict[str, Con
 
 
 def _server_of(config: Config) -> dict[str, Any]:
-    """The server's part of a method; empty where it has none."""
-    options = config.method.options
+    """The server's part of a method, whole where a program has given it so; empty where it has none."""
+    options, whole = config.method.options, (config.method.model_extra or {}).get("server")
+    if is_object(whole):
+        return {"server": whole}
     return {key: options[key] for key in SERVER_KEYS} if all(key in options for key in SERVER_KEYS) else {}
 
 
@@ -178,7 +182,7 @@ def _longer(config: Config, times: float) -> Config:
 
 def cell_name(config: Config) -> str:
     """Names a cell by what determines its numbers."""
-    return f"{config.method.name}-{config.data.name}-{config.digest()}"
+    return f"{short(config.method.name)}-{short(config.data.name)}-{config.digest()}"
 
 
 def chosen(words: str, method: str, setting: str) -> bool:

@@ -9,8 +9,9 @@ The options of a method are its flat keys (`fedtier methods`); they stand in [me
 from __future__ import annotations
 
 import hashlib
+import inspect
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,10 +21,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..datasets import NAMES, OPTIONS, SETS, who_takes
 from ..errors import NOTHING, FedtierError, called, choice, nearest, require
-from ..methods import Method, registry
+from ..methods import Method, ProjectedSgd, registry
+from ..methods.flat import KEYS_OF_PARTS
+from . import judges, own_code
+from .held import is_elsewhere, is_object, marked, value_of
+from .own_code import is_own, short
 
 Share = float
 RENAMED = {"method.cohort": "method.estimates"}  # keys of earlier versions
+Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
+MODELS = ("linear", "softmax", "mlp", "cnn")
 
 
 def described(default: Any, meaning: str, *, unit: str = "", example: Any = None, **rules: Any) -> Any:
@@ -38,15 +45,18 @@ class Table(BaseModel):
 
 
 class Data(Table):
-    """[data]: what rows there are, and who has them."""
+    """[data]: what rows there are, and who has them; and the options of a loader of your own."""
 
-    name: str = described("digits", "The data set, by its name; your own where a file is named.", example="mnist")
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the loader's signature
+    name: Word = described(
+        "digits", 'The data set, by its name; your own where a file is named, or a function: "mine.py:load".', example="mnist"
+    )
     folder: str | None = described(
         None,
         "The folder of the publishers' files. Without it FEDTIER_DATA names one, else they are downloaded.",
         example="data",
     )
-    file: str | None = described(
+    file: Word | None = described(
         None, "Your own table (CSV, Parquet, Arrow, .npz; .gz, .zip, .xz too) or folder of images.", example="patients.csv"
     )
     label: str = described("label", "The column of your table that is predicted.", example="outcome")
@@ -112,6 +122,11 @@ class Data(Table):
         0.2, "The part of each client's rows that is held back to judge its models.", unit="share", example=0.3, ge=0, lt=1
     )
 
+    new_clients: Share = described(
+        0.0, "The part of the clients that never train: each gets a model at the end, and is measured apart.", unit="share",
+        example=0.2, ge=0, lt=1,
+    )  # fmt: skip
+
     @pydantic.model_validator(mode="before")
     @classmethod
     def implied(cls, given: Any) -> Any:
@@ -125,14 +140,27 @@ class Data(Table):
     @property
     def title(self) -> str:
         """What the data are called in words: the file, or the set."""
-        return self.name if self.file is None else Path(self.file).name
+        return short(self.name if self.file is None else Path(self.file).name)
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The options of its loader."""
+        if not is_own(self.name):
+            return OPTIONS[self.name]
+        if is_elsewhere(self.name):
+            return tuple(OPTIONS["file"])
+        return (*own_code.signature_of("data.name", self.name).options, *(key for key in OPTIONS["file"] if key != "file"))
 
 
 class ModelTable(Table):
-    """[model]: what is trained."""
+    """[model]: what is trained; and the options of a model of your own."""
 
-    name: Literal["linear", "softmax", "mlp", "cnn"] = described(
-        "linear", "Linear (softmax) regression, a net of dense layers, or a small convolutional net for images.", example="mlp"
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the model's signature
+    name: Word = described(
+        "linear",
+        "linear or softmax regression, mlp: a net of dense layers, cnn: a small convolutional net for images; or a function of "
+        'your own: "net.py:make".',
+        example="mlp",
     )
     bias: bool = described(True, "An intercept in every layer; the paper has none.", example=False)
     hidden: int = described(64, "Width of a hidden layer of mlp.", unit="numbers", example=128, ge=1)
@@ -150,10 +178,14 @@ class MethodTable(Table):
     """[method]: how it is solved; the keys below and the options of the method itself."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the method's own options
-    name: str = described("zo_hfl", "The method, by its name.", example="scaffold")
+    name: Word = described("zo_hfl", 'The method, by its name, or a function of your own: "my.py:method".', example="scaffold")
     preset: Literal["recommended", "paper"] = described(
         "recommended", "Where the keys come from that are left out: our advice, or the method's paper.", example="paper"
     )
+    problem: Word | None = described(
+        None, 'A problem of your own, "mine.py:problem": a function of the loss; none: the loss, penalty and proximity.',
+        example="mine.py:problem",
+    )  # fmt: skip
     penalty: float = described(
         1.0, "lambda: what the server pays for the distance of its model to the personal ones.", example=30.0, ge=0,
         allow_inf_nan=False,
@@ -173,11 +205,31 @@ class MethodTable(Table):
     pretrain_lr: float = described(0.1, "The size of these steps.", unit="step size", example=0.01, gt=0, allow_inf_nan=False)
 
     @property
+    def entry(self) -> registry.Entry:
+        """The method's row: of the registry, or of the user's own."""
+        return own_code.entry_of(self.name)
+
+    @property
     def options(self) -> dict[str, Any]:
-        given = dict(self.model_extra or {})
-        if "proximity" in registry.options(self.name):
-            given["proximity"] = self.proximity
-        return given
+        """What the method itself takes; parts that a program has given as the objects they are."""
+        entry = self.entry
+        given = self._given({*registry.options(entry), *registry.part_names(entry)})
+        return {key: value for key, value in given.items() if not (key == "local" and value is self.solver)}
+
+    @property
+    def solver(self) -> Callable[..., Any] | None:
+        """The black box that a program gives as `local`, in place of our local steps: see `black_box`."""
+        local = self._given({"local"}).get("local")
+        return local if callable(local) and not isinstance(local, ProjectedSgd) else None
+
+    @property
+    def problem_options(self) -> dict[str, Any]:
+        """What a problem of one's own takes."""
+        return {} if self.problem is None else self._given(own_code.problem_options(self.problem))
+
+    def _given(self, known: Iterable[str]) -> dict[str, Any]:
+        every = {key: getattr(self, key) for key in MethodTable.model_fields} | dict(self.model_extra or {})
+        return {key: value_of(f"method.{key}", value) for key, value in every.items() if key in known}
 
 
 class RunTable(Table):
@@ -206,6 +258,14 @@ class RunTable(Table):
     checkpoint_every: int = described(
         100, "The state is saved every so many rounds, and at the end.", unit="rounds", example=10, ge=1
     )
+    metrics: list[Word] = described(
+        [], 'Metrics of the final models beside the usual ones, in words or as a function of your own: "my.py:cost".',
+        example=["auc", "log_loss"],
+    )  # fmt: skip
+    keep_personal: float = described(
+        1.0, "Personal models are kept in the run's bundle where all of them fit into this; 0: never.", unit="GiB",
+        example=10.0, ge=0, allow_inf_nan=False,
+    )  # fmt: skip
 
 
 class Config(Table):
@@ -220,12 +280,24 @@ class Config(Table):
         """Every key with its value, defaults included; reads back as the same configuration."""
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
-    def digest(self) -> str:
-        """Twelve letters for what determines the rows of metrics: how often a run is saved and where its data lie do not."""
+    def digest(self, *, endless: bool = False) -> str:
+        """Twelve letters for what determines the rows of metrics: what is saved of a run and where its data lie do not.
+        `endless`: nor does how long it lasts, so that a run may be extended."""
         content = self.model_dump()
+        if endless:
+            content["run"].pop("rounds")
         content["run"].pop("checkpoint_every")
+        content["run"].pop("keep_personal")
+        for table, key in (("data", "new_clients"), ("run", "metrics")):  # runs from before there were such keys
+            if not content[table][key]:
+                content[table].pop(key)
         content["data"].pop("folder")
-        return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in content.items())).encode()).hexdigest()[:12]
+        tables = {name: {key: _marked(value) for key, value in table.items()} for name, table in content.items()}
+        return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
+
+
+def _marked(value: Any) -> Any:
+    return [marked(one) for one in value] if isinstance(value, list) else marked(value)
 
 
 TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}
@@ -252,6 +324,14 @@ def with_settings(tables: dict[str, Any], settings: Iterable[str]) -> dict[str, 
     return tables
 
 
+def read_written(file: Path) -> Config:
+    """A configuration that a run wrote: it was checked then, and names of the user's code are not looked up."""
+    try:
+        return Config.model_validate({table: _lists(content) for table, content in read_toml(file).items()})
+    except pydantic.ValidationError as error:
+        raise _refusal(error) from None
+
+
 def validate(tables: dict[str, Any]) -> Config:
     """The checked configuration; the first thing wrong with it as FedtierError."""
     for table, content in tables.items():
@@ -259,32 +339,55 @@ def validate(tables: dict[str, Any]) -> Config:
             raise FedtierError(table, NOTHING, "is no table of a configuration", nearest(table, TABLES))
         require(isinstance(content, dict), table, content, "must be a table", f"write [{table}] and its keys below it")
     tables = {table: _lists(dict(content)) for table, content in tables.items()}
-    name = tables.get("method", {}).get("name", "zo_hfl")
-    with called({"name": "method.name"}):
-        known_options = registry.options(name) if isinstance(name, str) else {}
     for table, content in tables.items():
-        known = set(TABLES[table].model_fields) | (set(known_options) if table == "method" else set())
+        known = {*TABLES[table].model_fields, *_own_keys(table, content)}
         for key, value in content.items():
             if key not in known:
-                rule = f"is no key of [{table}]" + (f" for {name}" if table == "method" else "")
+                of = f" for {content.get('name', 'zo_hfl')}" if table == "method" else ""
                 now = RENAMED.get(f"{table}.{key}")
-                raise FedtierError(f"{table}.{key}", value, rule, f"it is called {now} now" if now else nearest(key, known))
+                hint = f"it is called {now} now" if now else nearest(key, known)
+                raise FedtierError(f"{table}.{key}", value, f"is no key of [{table}]{of}", hint)
     given = tables.get("method", {})
-    tables["method"] = _method_keys(name, given) if known_options else given
+    tables["method"] = _method_keys(given)
+    if is_own(tables.get("model", {}).get("name")):
+        tables["model"] = _declared(own_code.model_options(tables["model"]["name"])) | tables["model"]
     try:
         config = Config.model_validate(tables)
     except pydantic.ValidationError as error:
         raise _refusal(error) from None
     method = _made(config, given)
+    if config.method.solver is not None:
+        names = ", ".join(registry.names_with("foreign"))
+        require(method.foreign, "method.local", given["local"], f"cannot take the place of {method.name}'s own steps", names)
+        share, rule = config.data.new_clients, "cannot be measured with a black box: nobody calls it for them"
+        require(not share, "data.new_clients", share, rule, "leave it out")
     _check_together(config)
     return _seated(config, method)
+
+
+def _own_keys(table: str, content: dict[str, Any]) -> set[str]:
+    """The keys of a table beside its fields: the options of the method, of a problem, model or loader of one's own."""
+    name = content.get("name")
+    if table == "method":
+        with called({"name": "method.name"}):
+            entry = own_code.entry_of(name) if isinstance(name, str) else registry.entry("zo_hfl")
+        problem = content.get("problem")
+        options = own_code.problem_options(problem) if isinstance(problem, str) else ()
+        return {*registry.options(entry), *registry.part_names(entry), *options}
+    if not isinstance(name, str) or not is_own(name):
+        return set()
+    if table == "model":
+        return set(own_code.model_options(name))
+    if table == "data" and not is_elsewhere(name):
+        return set(own_code.signature_of("data.name", name).options)
+    return set()
 
 
 def _made(config: Config, given: dict[str, Any]) -> Method:
     """The method without its problem; a refusal of a key that the preset has set says where it comes from."""
     try:
-        with called({key: f"method.{key}" for key in registry.options(config.method.name)}):
-            return registry.sketch(config.method.name, config.method.options)
+        with called({key: f"method.{key}" for key in (*registry.options(config.method.entry), *KEYS_OF_PARTS)}):
+            return registry.sketch(config.method.entry, config.method.options)
     except FedtierError as error:
         if error.name.removeprefix("method.") in given:
             raise
@@ -292,10 +395,30 @@ def _made(config: Config, given: dict[str, Any]) -> Method:
         raise FedtierError(error.name, error.value, error.rule, hint.removesuffix("; ")) from None
 
 
-def _method_keys(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """All keys of [method]: those of the preset, with the given ones on top. A key changes itself and nothing else."""
-    preset = given.get("preset", "recommended")
-    return (registry.defaults(name, preset) if preset in registry.PRESETS else {}) | given
+def _method_keys(given: dict[str, Any]) -> dict[str, Any]:
+    """All keys of [method]: those of the preset, with the given ones on top. A key changes itself and nothing else. A part
+    that a program gives whole stands in place of its keys."""
+    name, preset = given.get("name", "zo_hfl"), given.get("preset", "recommended")
+    if not isinstance(name, str) or preset not in registry.PRESETS:
+        return given  # refused by the table
+    problem = given.get("problem")
+    of_problem = _declared(own_code.problem_options(problem)) if isinstance(problem, str) else {}
+    if is_own(name):
+        return _declared(registry.options(own_code.entry_of(name))) | of_problem | given
+    replaced: dict[str, str] = {}
+    for part, keys in KEYS_OF_PARTS.items():
+        if is_object(given.get(part)):
+            replaced |= dict.fromkeys((key for key in keys if key != part), part)
+    for key, part in replaced.items():
+        hint = f"give it to the part, or leave {part} out"
+        require(key not in given, f"method.{key}", given.get(key), f"belongs to the part {part}, which is given whole", hint)
+    defaults = registry.defaults(name, preset)
+    return {key: value for key, value in defaults.items() if key not in replaced} | of_problem | given
+
+
+def _declared(options: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """What a function of one's own takes where no key says otherwise."""
+    return {key: option.default for key, option in options.items()}
 
 
 def _seated(config: Config, method: Method) -> Config:
@@ -311,7 +434,7 @@ def _seated(config: Config, method: Method) -> Config:
 
 def solves(config: Config) -> int:
     """Local solves of a client in a round; 0 where clients do nothing."""
-    return registry.sketch(config.method.name, config.method.options).solves
+    return registry.sketch(config.method.entry, config.method.options).solves
 
 
 def _check_together(config: Config) -> None:
@@ -321,16 +444,27 @@ def _check_together(config: Config) -> None:
             require(one is None or 0 <= one < float("inf"), name, value, "must be finite and at least 0")
         if isinstance(value, list) and data.partition != "natural":  # whose number of clients only the data tell
             require(len(value) == data.clients, name, value, f"must have one number for each of the {data.clients} clients")
+        rule = "must be one number where there are new clients (data.new_clients)"
+        require(not (isinstance(value, list) and data.new_clients), name, value, rule)
+    if not is_own(config.model.name):
+        choice("model.name", config.model.name, MODELS)
+    judges.check_names(run.metrics)
     _check_data(data)
     _check_server(config)
 
 
 def _check_data(data: Data) -> None:
     """Refuses keys of [data] that contradict each other, and keys that nothing would read."""
-    choice("data.name", data.name, NAMES)
-    for key, rule in SETS[data.name].needs.items():
+    if not is_own(data.name):
+        choice("data.name", data.name, NAMES)
+    takes = data.takes
+    for key, rule in (SETS[data.name].needs if data.name in SETS else {}).items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
-    if data.file is not None and "file" not in OPTIONS[data.name]:
+    if data.new_clients:
+        labelled = data.name not in SETS or SETS[data.name].labelled
+        rule = f"is not read with data.name = {data.name!r}"
+        require(labelled, "data.new_clients", data.new_clients, rule, "a new client's model is judged by labels")
+    if data.file is not None and "file" not in takes:
         hint = "leave out data.name, or data.file"
         raise FedtierError("data.file", data.file, f"names other data than data.name = {data.name!r}", hint)
     if data.owner is not None and data.partition != "natural":
@@ -341,17 +475,13 @@ def _check_data(data: Data) -> None:
     drawn |= {"small_clients": ("natural",)}
     for key in sorted(key for key, field in Data.model_fields.items() if getattr(data, key) != field.default):
         value = getattr(data, key)
-        if key in of_sets and key not in OPTIONS[data.name]:
+        if key in of_sets and key not in takes:
             hint = "name your file: data.file" if key in OPTIONS["file"] else who_takes(key)
             raise FedtierError(f"data.{key}", value, f"is not read with data.name = {data.name!r}", hint)
         if key in drawn and data.partition not in drawn[key]:
             rule = f"is not read with data.partition = {data.partition!r}"
             raise FedtierError(f"data.{key}", value, rule, f"it belongs to {' and '.join(drawn[key])}")
-    if (
-        data.partition == "natural"
-        and "clients" not in OPTIONS[data.name]
-        and data.clients != Data.model_fields["clients"].default
-    ):
+    if data.partition == "natural" and "clients" not in takes and data.clients != Data.model_fields["clients"].default:
         rule = "is not read: natural clients are those whom the data name"
         raise FedtierError("data.clients", data.clients, rule, "leave it out, or choose another partition")
 
@@ -363,7 +493,7 @@ def _check_server(config: Config) -> None:
     asking = {"method.server_seat": config.method.server_seat, "method.pretrain": config.method.pretrain}
     for name, value in asking.items():
         require(not value, name, value, "needs rows at the server, but data.server_share = 0", "raise data.server_share")
-    method = registry.sketch(config.method.name, config.method.options, central=False)
+    method = registry.sketch(config.method.entry, config.method.options, central=False)
     rule = f"{config.method.name} needs rows at the server, as it is set here"
     require(
         not method.needs_server_data,
@@ -375,9 +505,9 @@ def _check_server(config: Config) -> None:
 
 
 def read_toml(file: Path) -> dict[str, Any]:
-    """The tables of a TOML file, unchecked."""
+    """The tables of a TOML file, unchecked; files of the user's code are looked for here first, then beside the file."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return _anchored(tomllib.loads(file.read_text(encoding="utf-8")), file.parent)
     except FileNotFoundError:
         raise FedtierError("FILE", str(file), "is not there", "give the path of a TOML file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -385,6 +515,12 @@ def read_toml(file: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         hint = "strings need quotes, tables are [data] [model] ..."
         raise FedtierError("FILE", str(file), f"is not TOML: {error}", hint) from None
+
+
+def _anchored(content: Any, folder: Path) -> Any:
+    if isinstance(content, dict):
+        return {key: _anchored(value, folder) for key, value in content.items()}
+    return [_anchored(one, folder) for one in content] if isinstance(content, list) else own_code.anchored(content, folder)
 
 
 def _parse_setting(setting: str) -> tuple[str, str, Any]:

@@ -15,7 +15,9 @@ from ..federation import Federation
 from ..methods import registry
 from .assemble import Experiment, federate
 from .config import Config
-from .data import client_names, load_raw
+from .data import client_names, load_raw, new_names
+
+MOST_NAMED = 5  # new clients in the sentence on what was loaded
 
 
 class LabelCounts(NamedTuple):
@@ -84,8 +86,9 @@ def _count(config: Config, dataset: Dataset, federation: Federation) -> LabelCou
 
     held = np.asarray(federation.held.size)
     sizes = np.asarray(federation.train.size) + held  # a client's held-back rows follow its training rows
-    first, m = int(np.asarray(federation.train.start)[0]), len(sizes)  # the clients' windows follow each other
-    label = strata[index[first : first + int(sizes.sum())]]
+    starts, m = np.asarray(federation.train.start), len(sizes)
+    places = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes) + np.arange(sizes.sum())
+    label = strata[index[places]]
     cells = np.repeat(np.arange(m), sizes) * classes + label
     clients = np.bincount(cells, minlength=m * classes).reshape(m, classes)
     labels = tuple(map(str, dataset.strata_names)) or tuple(str(k) for k in range(classes))
@@ -104,14 +107,20 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
     kind = "natural clients" if data.partition == "natural" else f"clients ({title(config).rpartition(', ')[2]})"
     parts = [
         f"{data.title}: {dataset.rows:,} rows", _columns(dataset), f"label {dataset.label}: {what}",
-        f"{len(rows):,} {kind}, the smallest {least} with {rows[least]:,} rows",
+        f"{len(rows):,} {kind}, the smallest {least} with {rows[least]:,} rows", _new(config, dataset),
         f"{server:,} rows at the server", f"{test:,} test rows",
     ]  # fmt: skip
     lines = ["; ".join(part for part in parts if part), *dataset.notes]
     if data.server_share == 0:
-        own = registry.sketch(config.method.name, config.method.options).needs_server_data
+        own = registry.sketch(config.method.entry, config.method.options).needs_server_data
         lines.append("no rows at the server" + (": f1 = 0, the global model follows the clients alone" if own else ""))
     return tuple(lines)
+
+
+def _new(config: Config, dataset: Dataset) -> str:
+    names = new_names(config, dataset)
+    more = ", ..." if len(names) > MOST_NAMED else ""
+    return f"{len(names):,} new clients that never train ({', '.join(names[:MOST_NAMED])}{more})" if names else ""
 
 
 def _columns(dataset: Dataset) -> str:

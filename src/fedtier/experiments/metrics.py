@@ -8,6 +8,7 @@ its client's own held-back rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import keys, trees
+from ..compilation import jitted
 from ..engines import Engine, Measure, State
 from ..federation import View, mean_over_rows
 from ..keys import Tag
@@ -23,6 +25,7 @@ from ..methods.method import Turn
 from ..problem import Rows, residuals
 from ..protocol import message_shapes
 from .assemble import Algorithm, Experiment
+from .bundle.keep import is_kept
 
 FEWEST = 10  # held-back rows from which a client may be the worst one: two rows say nothing about a model
 
@@ -51,6 +54,7 @@ class Scores(NamedTuple):
     personal: Quality  # [c] of the personal model on the client's own held-back rows
     shared: Quality  # [c] of the global model on the same rows
     held: Any  # [c] how many rows these are
+    models: PyTree = ()  # [c, ...] the personal models themselves, where they are kept
 
 
 def evaluated_clients(experiment: Experiment) -> np.ndarray:
@@ -90,38 +94,46 @@ def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: V
 
 
 def client_scores(
-    algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn
-) -> tuple[tuple[Any, Quality, Quality], PyTree]:
-    """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model."""
+    algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn,
+    judge: Callable[[PyTree | None, View], Quality] | None = None,
+) -> tuple[tuple[Any, Quality, Quality], PyTree]:  # fmt: skip
+    """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model. `judge` is
+    `quality` of the algorithm, compiled where the rest is not."""
+    judge = judge or partial(quality, algorithm)
     y = algorithm.method.personal_model(state, x, view, spec, turn)
     if x is None:
-        return (jnp.nan, quality(algorithm, y, held), Quality()), y
+        return (jnp.nan, judge(y, held), Quality()), y
     key = keys.at(turn.key, Tag.PERSONAL)
     fresh = y if algorithm.method.lower_level else algorithm.solve(x, x, view, spec, turn.steps, key)
-    return (algorithm.problem.f2(x, fresh, spec), quality(algorithm, y, held), quality(algorithm, x, held)), y
+    return (algorithm.problem.f2(x, fresh, spec), judge(y, held), judge(x, held)), y
 
 
-def measure_of(experiment: Experiment) -> Measure:
-    """What an engine's `evaluate` is to compute for `scores_of`."""
+def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:
+    """What an engine's `evaluate` is to compute for `scores_of`; with `keep` it hands out the personal models too."""
 
     def of_model(x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
         return global_scores(experiment, x, server, test)
 
-    def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn) -> tuple[Any, ...]:
-        return (*client_scores(experiment, client, x, view, held, spec, turn)[0], held.size)
+    judge = None if experiment.compiles else jitted(partial(quality, experiment))
 
-    return Measure(of_model, of_client)
+    def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn) -> tuple[Any, ...]:
+        scores, y = client_scores(experiment, client, x, view, held, spec, turn, judge)
+        return (*scores, held.size, y if keep else ())
+
+    return Measure(of_model if experiment.compiles else jitted(of_model), of_client)
 
 
 def scores_of(measured: tuple[PyTree, PyTree]) -> Scores:
     """From what `evaluate` returns for `measure_of`."""
-    (f1, loss, quality), (f2, personal, shared, held) = measured
-    return Scores(f1, loss, quality, f2, personal, shared, held)
+    (f1, loss, quality), (f2, personal, shared, held, models) = measured
+    return Scores(f1, loss, quality, f2, personal, shared, held, models)
 
 
 def evaluator(experiment: Experiment, engine: Engine) -> Callable[[State, int], Scores]:
-    """evaluate(state, round) -> Scores with a leading axis for the seeds, by an engine of several seeds."""
-    measure, chosen = measure_of(experiment), evaluated_clients(experiment)
+    """evaluate(state, round) -> Scores with a leading axis for the seeds, by an engine of several seeds; with the
+    personal models where they are small enough to be kept (run.keep_personal)."""
+    chosen = evaluated_clients(experiment)
+    measure = measure_of(experiment, keep=is_kept(experiment, len(chosen)))
 
     def evaluate(state: State, number: int) -> Scores:
         steps = experiment.steps[number][chosen]

@@ -2,33 +2,70 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..datasets import Dataset
 from ..errors import FedtierError, require
 from ..problem import Loss, Model, cnn, cross_entropy, huber_error, linear, mlp, scaled, softmax, squared_error
-from .config import Config
+from .config import Config, ModelTable
+from .own_code import Place, is_own, is_path
+from .own_models import own_model
+
+
+class Recipe(NamedTuple):
+    """How to build a model: what [model] says, and the form of its inputs and outputs."""
+
+    table: dict[str, Any]  # the keys of [model]
+    shape: tuple[int, ...]  # of one row, as the model sees it
+    outputs: int  # one per class, or 1 for a regression
+    task: Literal["classification", "regression"]
+
+    def build(self) -> Model:
+        """The model, fed with inputs that are scaled already."""
+        table, outputs, features = ModelTable(**self.table), self.outputs, math.prod(self.shape)
+        numeric = self.task == "regression"
+        if is_own(table.name):
+            return own_model(table, self.shape, outputs)
+        if numeric and table.name == "softmax":
+            hint = 'use "linear", "mlp" or "cnn"'
+            raise FedtierError("model.name", "softmax", "is for classes, but the label is a number", hint)
+        makers: dict[str, Callable[[], Model]] = {
+            "linear": lambda: linear(features, bias=table.bias) if numeric else softmax(features, outputs, bias=table.bias),
+            "softmax": lambda: softmax(features, outputs, bias=table.bias),
+            "mlp": lambda: mlp(features, outputs, table.hidden, table.depth, bias=table.bias),
+            "cnn": lambda: cnn(outputs, _image_shape(self.shape), bias=table.bias),
+        }
+        return makers[table.name]()
+
+
+def recipe_of(config: Config, dataset: Dataset) -> Recipe:
+    """The recipe of the model that `config` trains on `dataset`."""
+    task = "regression" if dataset.task == "regression" else "classification"
+    return Recipe(absolute(config.model.model_dump()), dataset.shape, dataset.outputs, task)
+
+
+def absolute(table: dict[str, Any]) -> dict[str, Any]:
+    """[model] with the file of a model of one's own by its whole path, so that it is found from anywhere on this machine."""
+    if not is_path(table["name"]):
+        return table
+    file, name = Place.of(table["name"])
+    return table | {"name": f"{file.absolute()}:{name}"}
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
     """The model of [model], fed with scaled inputs: one output per class, or one number for a regression."""
-    table, outputs, features = config.model, dataset.outputs, int(np.prod(dataset.shape))
-    numeric = dataset.task == "regression"
-    if numeric and table.name == "softmax":
-        raise FedtierError("model.name", "softmax", "is for classes, but the label is a number", 'use "linear", "mlp" or "cnn"')
-    makers: dict[str, Callable[[], Model]] = {
-        "linear": lambda: linear(features, bias=table.bias) if numeric else softmax(features, outputs, bias=table.bias),
-        "softmax": lambda: softmax(features, outputs, bias=table.bias),
-        "mlp": lambda: mlp(features, outputs, table.hidden, table.depth, bias=table.bias),
-        "cnn": lambda: cnn(outputs, _image_shape(dataset), bias=table.bias),
-    }
-    model = makers[table.name]()
-    plain = (
-        np.all(np.asarray(dataset.shift) == 0) and np.all(np.asarray(dataset.scale) == 1) and dataset.inputs.dtype == np.float32
-    )
-    return model if plain else scaled(model, dataset.shift, dataset.scale)
+    model = recipe_of(config, dataset).build()
+    return model if is_plain(dataset) else scaled(model, dataset.shift, dataset.scale)
+
+
+def is_plain(dataset: Dataset) -> bool:
+    """Whether rows are stored as a model takes them."""
+    unscaled = np.all(np.asarray(dataset.shift) == 0) and np.all(np.asarray(dataset.scale) == 1)
+    return bool(unscaled and dataset.inputs.dtype == np.float32)
 
 
 def loss_of(config: Config, dataset: Dataset, model: Model) -> Loss:
@@ -48,8 +85,7 @@ def loss_of(config: Config, dataset: Dataset, model: Model) -> Loss:
     return huber_error(model, config.model.huber_width) if name == "huber" else squared_error(model)
 
 
-def _image_shape(dataset: Dataset) -> tuple[int, int, int]:
-    if len(dataset.shape) != 3:
-        rule = f"needs images, {dataset.name} has rows of shape {dataset.shape}"
-        raise FedtierError("model.name", "cnn", rule, "use linear or mlp")
-    return dataset.shape
+def _image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise FedtierError("model.name", "cnn", f"needs images, but rows have the shape {shape}", "use linear or mlp")
+    return shape

@@ -19,7 +19,7 @@ from .config import Config
 from .data import load_data
 from .progress import Progress
 from .run import Diverged, begin, go_on
-from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder, code_digest
+from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder, code_of
 
 Finals = dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
 
@@ -44,7 +44,7 @@ def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool =
         for cell in comparison.cells:
             progress.next_cell(f"{cell.method} {cell.setting}".rstrip())
             with RunFolder(cell.folder).held(progress.waiting) as files:
-                _set_stale_aside(files, load(cell.config), progress, any_version)
+                _set_stale_aside(files, cell.config, load(cell.config), progress, any_version)
                 rows = finished_rows(cell.folder, cell.config)
                 found = rows is not None
                 finals[cell.method, cell.setting] = rows if rows is not None else _run_cell(cell, files, load, progress)
@@ -80,7 +80,7 @@ def _one_at_a_time(load: Callable[[Config], Dataset]) -> Callable[[Config], Data
     return remembered
 
 
-def _set_stale_aside(files: RunFolder, dataset: Dataset, progress: Progress, any_version: bool) -> None:
+def _set_stale_aside(files: RunFolder, config: Config, dataset: Dataset, progress: Progress, any_version: bool) -> None:
     """Moves a cell that other rows or another version of this package made out of the way."""
     between_sites = (files.folder / "wire.json").exists()  # their rows are not ours to compare
     if between_sites or not (files.folder / "config.toml").exists():
@@ -88,8 +88,8 @@ def _set_stale_aside(files: RunFolder, dataset: Dataset, progress: Progress, any
     found = files.made_from()
     if found.data != dataset.digest():
         why = "was made from other rows"
-    elif found.code != code_digest() and not any_version:
-        why = "was made by another version of fedtier"
+    elif found.code != code_of(config) and not any_version:
+        why = "was made by another version of fedtier, or of your own code"
     else:
         return
     aside = files.set_aside()

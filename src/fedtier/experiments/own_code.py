@@ -1,53 +1,258 @@
-"""`fedtier check FILE.py`: the battery on a user's method or problem.
+"""The user's own code, named by its path: "my.py:method" is what my.py calls `method`.
 
-The file defines one or both of
+    method.name     "my.py:method"     method(problem, *, options) -> Method
+    method.problem  "mine.py:problem"  problem(loss, *, options) -> Bilevel
+    model.name      "net.py:make"      make(features | shape, outputs | classes, *, options) -> Model, Equinox or PyTorch module
+    data.name       "mine.py:load"     load(*, options) -> a Dataset, a frame, or (inputs, labels) or (inputs, labels, owner)
 
-    def method(problem): ...       -> a Method
-    def problem(): ...             -> (Bilevel, x, rows) or (Bilevel, x, rows, spec): a model, a few rows, one client's spec
+Options are read from the signature, as those of our own methods are, and stand in the same table. Only what the user's own
+configuration or the user's own site file names is ever loaded; nothing that comes over a network is.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib.util
+import inspect
+import linecache
 import sys
+import traceback
+import typing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..engines.battery import method_claims, problem_claims
-from ..errors import FedtierError
+from ..errors import FedtierError, nearest, require
+from ..methods import registry
+from ..problem import Bilevel, Loss
+from .held import PREFIX, Held, is_object, value_of
 
-
-def check_file(file: Path) -> dict[str, Any]:
-    """{"file", "claims": [{"claim", "holds", "why"}]} for what the file defines."""
-    module = _load(file)
-    claims = []
-    for name in ("method", "problem"):
-        if hasattr(module, name) and not callable(getattr(module, name)):
-            raise FedtierError(name, type(getattr(module, name)).__name__, "must be a function", f"def {name}(...): return ...")
-    if hasattr(module, "method"):
-        claims += method_claims(module.method)
-    if hasattr(module, "problem"):
-        parts = module.problem()
-        fits = isinstance(parts, tuple) and len(parts) in (3, 4)
-        if not fits:
-            raise FedtierError("problem()", parts, "must return (Bilevel, x, rows) or (Bilevel, x, rows, spec)")
-        claims += problem_claims(*parts)
-    if not claims:
-        raise FedtierError("FILE", str(file), "defines neither method nor problem", "def method(problem): return Method(...)")
-    return {"file": str(file), "claims": [claim._asdict() for claim in claims]}
+MARK = ".py:"  # what tells a path from a name
+MODULE = "fedtier_own_"  # how loaded files are called among the modules
 
 
-def _load(file: Path) -> ModuleType:
-    if not file.is_file():
-        raise FedtierError("FILE", str(file), "is not there", "give the path of a Python file")
-    spec = importlib.util.spec_from_file_location("fedtier_user_file", file)
-    if spec is None or spec.loader is None:
-        raise FedtierError("FILE", str(file), "is not a Python file", "its name must end in .py")
+class Place(NamedTuple):
+    """Where a word points to."""
+
+    file: Path
+    name: str
+
+    @classmethod
+    def of(cls, word: str) -> Place:
+        file, _, name = word.rpartition(":")
+        return cls(Path(file).expanduser(), name)
+
+
+def is_path(word: object) -> bool:
+    """Whether the word names something in a file of the user's."""
+    return isinstance(word, str) and MARK in word and not is_object(word)
+
+
+def is_own(word: object) -> bool:
+    """Whether the word stands for something of the user's: in a file, or an object of the program."""
+    return is_path(word) or is_object(word)
+
+
+def short(word: str) -> str:
+    """What people and folders call it: "my.py:method" and "python:method" are "method"."""
+    return Place.of(word).name if is_path(word) else word.removeprefix(PREFIX)
+
+
+def bare(word: str) -> str:
+    """The word without the folder of its file."""
+    file, name = Place.of(word)
+    return f"{file.name}:{name}"
+
+
+def anchored(word: Any, folder: Path) -> Any:
+    """The word with its file looked for here first, then in `folder`, where the configuration lies."""
+    if not is_path(word) or Place.of(word).file.is_file():
+        return word
+    file, name = Place.of(word)
+    return f"{(folder / file).absolute()}:{name}" if (folder / file).is_file() else word
+
+
+def find(key: str, word: str) -> Callable[..., Any]:
+    """The function that the word names, from the program or from the user's file."""
+    found = value_of(key, word) if is_object(word) else _in_file(key, word)
+    require(
+        callable(found), key, str(word), f"is a {type(found).__name__}, not a function", f"def {short(word)}(...): return ..."
+    )
+    return found
+
+
+def _in_file(key: str, word: str) -> Any:
+    file, name = Place.of(word)
+    module = load_file(key, file)
+    if not hasattr(module, name):
+        public = [known for known, value in vars(module).items() if callable(value) and not known.startswith("_")]
+        raise FedtierError(key, word, f"{file.name} has no {name!r}", nearest(name, public) if public else "")
+    return getattr(module, name)
+
+
+def load_file(key: str, file: Path) -> ModuleType:
+    """The user's file as a module: run once for each content."""
+    require(file.is_file(), key, str(file), "is not there", f"looked in {file.absolute().parent}")
+    require(file.suffix == ".py", key, str(file), "is not a Python file", "its name must end in .py")
+    return _module(key, file.absolute(), hashlib.sha256(file.read_bytes()).hexdigest()[:12])
+
+
+@functools.lru_cache(maxsize=64)
+def _module(key: str, file: Path, digest: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{MODULE}{file.stem}_{digest}", file)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    linecache.checkcache(str(file))
+    sys.path.insert(0, str(file.parent))  # files beside it, as for a script
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise FedtierError("FILE", str(file), f"cannot be imported: {type(error).__name__}: {error}") from error
+        raise FedtierError(key, str(file), f"cannot be imported: {told(error, file)}") from error
+    finally:
+        sys.path.remove(str(file.parent))
     return module
+
+
+def told(error: BaseException, file: Path | None = None) -> str:
+    """The error in one line, with the last line of the user's own code that it passed through."""
+    words = f"{type(error).__name__}: {error}".strip()
+    if isinstance(error, SyntaxError):
+        return f"{words} (line {error.lineno})"
+    ours = {str(module.__file__) for name, module in sys.modules.items() if name.startswith(MODULE)} | {str(file)}
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in ours]
+    return f"{words}\n  in {lines[-1].filename}, line {lines[-1].lineno}: {lines[-1].line}" if lines else words
+
+
+def blamed(error: BaseException) -> str | None:
+    """The error in words where it passed through a file of the user's; None where it did not."""
+    words = told(error)
+    return words if "\n  in " in words else None
+
+
+@contextmanager
+def calling(key: str, word: str) -> Iterator[None]:
+    """Inside, the user's function is called: an exception of it is told with its line."""
+    try:
+        yield
+    except FedtierError:
+        raise
+    except Exception as error:
+        raise FedtierError(key, str(word), f"fails: {told(error)}") from error
+
+
+class Signature(NamedTuple):
+    """What a function of the user's asks for."""
+
+    required: tuple[str, ...]  # without a default
+    options: dict[str, inspect.Parameter]  # with one
+
+
+def signature_of(key: str, word: str) -> Signature:
+    """Of the function that the word names; *args and **kwargs are refused, because keys could not be checked against them."""
+    found = [*inspect.signature(find(key, word)).parameters.values()]
+    for one in found:
+        rest = one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        require(not rest, key, str(word), f"must name its options, not take *{one.name}", "write each with its default")
+    return Signature(
+        tuple(one.name for one in found if one.default is one.empty),
+        {one.name: one for one in found if one.default is not one.empty},
+    )
+
+
+def method_entry(word: str) -> registry.Entry:
+    """A method of the user's as a row of the registry: method(problem, *, options)."""
+    key, factory = "method.name", find("method.name", word)
+    wants = signature_of(key, word)
+    rule = f"must be called with the problem alone, but asks for {', '.join(wants.required) or 'nothing'}"
+    require(
+        len(wants.required) == 1, key, str(word), rule, "def method(problem, *, client_lr=0.1): give every option a default"
+    )
+
+    def keys_to_parts(**given: Any) -> dict[str, Any]:
+        return given
+
+    keys_to_parts.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
+        [one.replace(kind=one.KEYWORD_ONLY) for one in wants.options.values()]
+    )
+    keys_to_parts.__annotations__ = {name: _kind(factory, one) for name, one in wants.options.items()}
+
+    def make(problem: Any, **options: Any) -> Any:
+        with calling(key, word):
+            made = factory(problem, **options)
+        rule = f"must return a Method, not a {type(made).__name__}"
+        require(isinstance(made, registry.Method), key, str(word), rule, "from fedtier.methods import Method")
+        return made
+
+    first = (inspect.getdoc(factory) or "").partition("\n")[0]
+    return registry.Entry(make, keys_to_parts, short(word), "your own", first or "a method of your own")
+
+
+def _kind(factory: Callable[..., Any], option: inspect.Parameter) -> Any:
+    """The type that a value of this option must have: its annotation's, else its default's."""
+    try:
+        known = typing.get_type_hints(factory)
+    except Exception:  # annotations that name what is not there are no reason to refuse the function
+        known = {}
+    return known.get(option.name, type(option.default) if option.default is not None else Any)
+
+
+def problem_options(word: str) -> dict[str, inspect.Parameter]:
+    """The options of a problem of the user's: problem(loss, *, options), or none of a Bilevel that a program gives."""
+    if is_bilevel(word):
+        return {}
+    wants = signature_of("method.problem", word)
+    rule = f"must be called with the loss alone, but asks for {', '.join(wants.required) or 'nothing'}"
+    hint = "def problem(loss, *, penalty=1.0): give every option a default"
+    require(len(wants.required) == 1, "method.problem", str(word), rule, hint)
+    return wants.options
+
+
+def is_bilevel(word: str) -> bool:
+    """Whether the program gave the problem itself, not a function that makes it."""
+    return isinstance(word, Held) and isinstance(word.value, Bilevel)
+
+
+def own_problem(word: str, loss: Loss | None, options: dict[str, Any]) -> Bilevel:
+    """The user's problem, made with the loss of the model on the data."""
+    if isinstance(word, Held) and isinstance(word.value, Bilevel):
+        return word.value
+    factory = find("method.problem", word)
+    require(loss is not None, "method.problem", str(word), "asks for the loss, but there is no model", "give a Bilevel")
+    with calling("method.problem", word):
+        made = factory(loss, **options)
+    rule = f"must return a Bilevel, not a {type(made).__name__}"
+    require(isinstance(made, Bilevel), "method.problem", str(word), rule, "from fedtier.problem import Bilevel")
+    return made
+
+
+SIZES = ("features", "shape", "outputs", "classes")  # what a model may ask of the data
+
+
+def model_options(word: str) -> dict[str, inspect.Parameter]:
+    """The options of a model of the user's: make(features, outputs, *, options), in sizes that the data tell; none of an object
+    that is a model already."""
+    if isinstance(word, Held) and not inspect.isroutine(word.value):
+        return {}
+    wants = signature_of("model.name", word)
+    unknown = [name for name in wants.required if name not in SIZES]
+    rule = f"asks for {', '.join(unknown)}, which the data do not tell"
+    require(not unknown, "model.name", str(word), rule, f"without a default it may ask for {', '.join(SIZES)}")
+    return wants.options
+
+
+def entry_of(word: str) -> registry.Entry:
+    """The row of a method: of the registry, or made from the user's own."""
+    return method_entry(word) if is_own(word) else registry.entry(word)
+
+
+def digest(words: list[str]) -> str:
+    """Letters for the content of the user's files that these words name; empty without any."""
+    files = sorted({Place.of(word).file for word in words if is_path(word)})
+    content = hashlib.sha256()
+    for file in files:
+        content.update(file.read_bytes() if file.is_file() else b"")
+    return content.hexdigest()[:12] if files else ""

@@ -13,8 +13,12 @@ import numpy as np
 from ..engines import Replies, State
 from ..federation import Plan
 from .assemble import Experiment
+from .bundle.bundle import FOLDER
+from .bundle.keep import keep_bundle
 from .metrics import Scores, Traffic, error_spread, evaluated_clients, spread
+from .newcomers import NewScores, newcomers_told
 from .run_folder import RunFolder
+from .verdicts import Verdict, verdicts_by_client
 
 
 class Spent(NamedTuple):
@@ -73,7 +77,10 @@ def row_of(
     return row(scores, s, number, experiment.config.run.seed + s, spent, seconds, experiment.unit(s))
 
 
-def finish(experiment: Experiment, store: RunFolder, state: State, scores: Scores, diverged: Collection[int] = ()) -> None:
+def finish(
+    experiment: Experiment, store: RunFolder, state: State, scores: Scores, diverged: Collection[int] = (),
+    new: NewScores | None = None, found: dict[int, list[Verdict]] | None = None,
+) -> None:  # fmt: skip
     """The files of a run that is over; seeds that `diverged` have no clients in them, and no final model."""
     x = experiment.method.global_model(state.server)
     if x is not None:
@@ -82,11 +89,15 @@ def finish(experiment: Experiment, store: RunFolder, state: State, scores: Score
             "model.safetensors", x, model=experiment.model.name if experiment.model else "", seeds=experiment.config.run.seeds
         )
     who = evaluated_clients(experiment).tolist()
+    if experiment.model is not None:
+        keep_bundle(store.folder / FOLDER, experiment, x, scores.models, who, diverged)
     names = [experiment.client_names[i] for i in who]
     clients = [
         {"seed": experiment.config.run.seed + s, "clients": who, "names": names}
         | _per_client(experiment, scores, s)
         | {"lost_replies": lost_replies(state, s)}
+        | newcomers_told(new, experiment.new_names, s, experiment.unit(s))
+        | verdicts_by_client((found or {}).get(s, []))
         for s in range(len(scores.f1))
         if s not in diverged
     ]

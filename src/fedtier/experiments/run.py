@@ -12,21 +12,26 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..engines import Replies, State, compiled, finite_seeds, keep_seeds
-from ..errors import NOTHING, FedtierError, FedtierWarning
+from ..engines import Replies, State, finite_seeds, keep_seeds
+from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from .assemble import Experiment, assemble
 from .config import Config, load_config
 from .data import seeds_of
 from .label_counts import labels_of_experiment
 from .metrics import Scores, evaluator, traffic
+from .newcomers import newcomer_evaluator, newcomer_row
+from .own_code import short
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
 from .run_folder import DIVERGED_FILE, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
 from .stopping import Stopped, stop_signals
+from .uncompiled import engine_of
+from .verdicts import Verdict, check_judges, verdict_row, verdicts
 
 MOST_NAMED = 5  # clients in a warning about lost replies
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
+STEERS = ("server_lr", "client_lr", "penalty", "lr")  # keys that make a run wild when they are too large
 CHECKPOINT = "checkpoint.safetensors"
 PREPARATION = "preprocessing.json"
 
@@ -75,19 +80,34 @@ def run_experiment(
     if experiment is None:
         with profile.span("data"):
             experiment = assemble(config)
-    with RunFolder(folder or new_folder(f"{config.method.name}-{config.data.name}")).held() as files:
+    with RunFolder(folder or new_folder(f"{short(config.method.name)}-{short(config.data.name)}")).held() as files:
         return begin(experiment, files, progress=progress, listen=listen, profile=profile)
 
 
-def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobody) -> Result:
+def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobody, rounds: int | None = None) -> Result:
     """Goes on from the last checkpoint, bit for bit as if nothing had happened (on the same device); a listener hears
-    the rows from there on."""
+    the rows from there on. With `rounds` the run is extended to so many: it is then the run that had them from the start."""
     if not (folder / "config.toml").exists():
         raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
     if (folder / "wire.json").exists():
         raise FedtierError("DIR", str(folder), "holds a run between sites", "start its server again, with the same folder")
     with RunFolder(folder).held() as files:
-        return go_on(assemble(load_config(folder / "config.toml")), files, progress=progress, listen=listen)
+        config = load_config(folder / "config.toml")
+        if rounds is not None:
+            config = _extended(config, files, rounds)
+        return go_on(assemble(config), files, progress=progress, listen=listen)
+
+
+def _extended(config: Config, files: RunFolder, rounds: int) -> Config:
+    """The configuration with more rounds, written down; what belonged to the old end alone goes."""
+    last = config.run.rounds
+    require(rounds > last, "--rounds", rounds, f"must be more than the {last} that the run has", "a run is never shortened")
+    longer = config.model_copy(update={"run": config.run.model_copy(update={"rounds": rounds})})
+    files.write("config.toml", longer.toml().encode())
+    for name in ("plan.safetensors", "clients.json"):
+        (files.folder / name).unlink(missing_ok=True)
+    files.log(f"extended from {last} to {rounds} rounds")
+    return longer
 
 
 def begin(
@@ -121,9 +141,10 @@ class Session:
 
     def __init__(self, experiment: Experiment, files: RunFolder, progress: Progress, profile: Profile) -> None:
         self.experiment, self.files, self.progress, self.profile = experiment, files, progress, profile
+        self.judges = check_judges(experiment)
         self.stops = stops(experiment.config)
         capacity = max((b - a for a, b in zip([0, *self.stops], self.stops, strict=False)), default=1)
-        self.engine = compiled(experiment.method, capacity=max(1, capacity), seeds=True)
+        self.engine = engine_of(experiment, max(1, capacity))
         self.state = self.engine.init(experiment.x, experiment.federation)
         self.round, self.written, self.spent = 0, 0, 0.0  # rounds played, rows written, seconds before this process
         self.diverged: dict[int, DivergedSeed] = {}  # by the seed's place: they stay in the state of their last sound stop
@@ -136,6 +157,10 @@ class Session:
             seeds = seeds_of(self.experiment.config)
             gone = [seed for seed in self.files.diverged_seeds() if seed.by <= self.round]  # the others are found again
             self.diverged = {seeds.index(seed.seed): seed for seed in gone}
+            due = self.files.due_rows(self.written, self.experiment.config.run)
+            if due < self.written:  # extended: the checkpoint says so before the rows go
+                self.written, self.clock = due, time.perf_counter()
+                self._checkpoint()
         self.files.keep_rows(self.written)
 
     def play(self, listener: Listener) -> Result:
@@ -156,7 +181,7 @@ class Session:
                     self.files.log(f"stopped after round {stop}")
                     raise Stopped(self.files.folder, stop)
         self.progress.stop()
-        finish(self.experiment, self.files, self.state, scores, self.diverged)
+        finish(self.experiment, self.files, self.state, scores, self.diverged, self.new, self._judged(scores))
         self._warn()
         config = self.experiment.config
         return Result(self.files.folder, config, self.files.final_rows(config), self.experiment, self.state)
@@ -176,13 +201,15 @@ class Session:
         """Compiles rounds and evaluation; the scores of the state as it is."""
         config = self.experiment.config
         self.evaluate, self.bytes_per_message = evaluator(self.experiment, self.engine), traffic(self.experiment, self.state)
+        self.evaluate_new, self.verdicts = newcomer_evaluator(self.experiment), {}
         clock = time.perf_counter()
         with self.profile.span("compile", "rounds"):
             jax.block_until_ready(self._advance(self.state, self.round, 0))  # 0 rounds: nothing moves
         with self.profile.span("compile", "evaluation, and the first one"):
             scores = self.evaluate(self.state, self.round)
+            self.new = self.evaluate_new(self.state, self.round)
         self.compile_seconds = time.perf_counter() - clock
-        title = f"{config.method.name} on {config.data.title}"
+        title = f"{short(config.method.name)} on {config.data.title}"
         self.progress.start(config.run.rounds, self.round, title, self.compile_seconds)
         self.clock = time.perf_counter()
         return scores
@@ -216,27 +243,42 @@ class Session:
     def _record(self, scores: Scores, listener: Listener) -> None:
         seconds = {"compile": self.compile_seconds, "run": self._seconds()}
         seeds = [s for s in range(self.experiment.config.run.seeds) if s not in self.diverged]
-        rows = [row_of(self.experiment, self.bytes_per_message, scores, s, self.round, seconds) for s in seeds]
+        self.new = self.evaluate_new(self.state, self.round)
+        rows = [
+            row_of(self.experiment, self.bytes_per_message, scores, s, self.round, seconds)
+            | newcomer_row(self.new, s, self.experiment.unit(s))
+            | verdict_row(self._judged(scores).get(s, []))
+            for s in seeds
+        ]
         with self.profile.span("checkpoints", "metrics"):
             self.files.append(rows)
             listener.rows(rows)
         self.written += len(rows)
         self.progress.update(self.round, rows)
 
+    def _judged(self, scores: Scores) -> dict[int, list[Verdict]]:
+        """What run.metrics say of the final models; nothing before the last round."""
+        if self.round < self.experiment.config.run.rounds or self.verdicts:
+            return self.verdicts
+        x = self.experiment.method.global_model(self.state.server)
+        self.verdicts = verdicts(self.experiment, self.judges, x, scores.models, self.diverged)
+        return self.verdicts
+
     def _checkpoint_is_due(self) -> bool:
         run = self.experiment.config.run
         return self.round % run.checkpoint_every == 0 or self.round == run.rounds
 
     def _checkpoint(self) -> None:
-        digest = self.experiment.config.digest()
+        digest = self.experiment.config.digest(endless=True)
         words = {"round": self.round, "rows": self.written, "seconds": self._seconds(), "config": digest}
         with self.profile.span("checkpoints", f"round {self.round}"):
             self.files.write_arrays(CHECKPOINT, self.state, **words)
 
     def _load_checkpoint(self) -> dict[str, str]:
         state, words = self.files.read_arrays(CHECKPOINT, like=self.state, newer=("replies.",))
-        digest = self.experiment.config.digest()
-        if words.get("config") != digest:
+        config = self.experiment.config
+        digest = config.digest(endless=True)
+        if words.get("config") not in (digest, config.digest()):
             rule = f"belongs to another run: its configuration has the digest {words.get('config')}, not {digest}"
             raise FedtierError(str(self.files.folder / CHECKPOINT), NOTHING, rule, HINT_DAMAGED)
         self.state = jax.tree.map(jax.numpy.asarray, state)
@@ -273,8 +315,15 @@ class Session:
         self.files.write(DIVERGED_FILE, json.dumps({"after": self.round, "by": stop, "why": why}).encode())
         self.files.log(f"diverged between rounds {self.round} and {stop}: {why}")
         saved = f"the state after round {self.round} is in {self.files.folder / CHECKPOINT}"
-        hint = f"lower method.server_lr, method.client_lr or method.penalty; {saved}"
+        known = [
+            key for key in STEERS if key in self.experiment.config.method.options or (key == "penalty" and self._coupled())
+        ]
+        hint = f"lower {' or '.join(f'method.{key}' for key in known)}; {saved}" if known else saved
         return Diverged("run", f"rounds {self.round} to {stop}", f"diverged: {why}", hint)
+
+    def _coupled(self) -> bool:
+        """Whether the method minimises f2 too, which the penalty scales."""
+        return self.experiment.config.method.entry.family == "two levels" and self.experiment.config.method.problem is None
 
     def _first_loss(self) -> float:
         rows = self.files.rows()[: self.experiment.config.run.seeds]

@@ -32,7 +32,8 @@ from jaxtyping import PyTree
 from ..errors import NOTHING, FedtierError, require
 from ..storage import named_arrays
 from ..storage.files import Lock, make_folder, told, write_whole
-from .config import Config
+from . import own_code
+from .config import Config, RunTable
 
 FORMAT = "fedtier-1"
 PACKAGE = Path(__file__).parents[1]
@@ -115,7 +116,7 @@ class RunFolder:
     def begin(self, config: Config, data: str) -> None:
         """Writes what is known before the first round; `data` is the data set's digest."""
         self.refuse_second_run()
-        self.write("environment.json", json.dumps(environment() | {"data": data}, indent=1).encode())
+        self.write("environment.json", json.dumps(environment() | {"data": data, "code": code_of(config)}, indent=1).encode())
         self.write("config.toml", config.toml().encode())
 
     def made_from(self) -> Origin:
@@ -186,6 +187,12 @@ class RunFolder:
         require(len(kept) == count, str(self.folder / "metrics.jsonl"), NOTHING, rule, HINT_DAMAGED)
         self.write("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept).encode())
 
+    def due_rows(self, count: int, run: RunTable) -> int:
+        """How many of the first `count` rows a run of this length has: one that was extended does not stop at its old end,
+        whose rows are the last."""
+        ends = [row["round"] for row in self.rows(count)]
+        return count - sum(end % run.eval_every != 0 and end != run.rounds for end in ends)
+
     def final_rows(self, config: Config) -> list[dict[str, Any]]:
         """The row of each seed after the last round, by the seed's number; a round that was written twice counts once."""
         rows = {row["seed"]: row for row in self.rows() if row["round"] == config.run.rounds}
@@ -205,11 +212,16 @@ def _version(package: str) -> str | None:
         return None
 
 
-def environment() -> dict[str, Any]:
+def package_versions() -> dict[str, str | None]:
+    """Of fedtier and of the packages that determine its numbers."""
     packages = ("fedtier", "jax", "jaxlib", "optax", "equinox", "numpy", "safetensors")
+    return {name: _version(name) for name in packages}
+
+
+def environment() -> dict[str, Any]:
     device = jax.devices()[0]
     return {
-        "versions": {name: _version(name) for name in packages},
+        "versions": package_versions(),
         "code": code_digest(),
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -227,6 +239,12 @@ def code_digest() -> str:
         for file in sorted(PACKAGE.glob(f"{room}/**/*.py" if (PACKAGE / room).is_dir() else f"{room}.py")):
             content.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
     return content.hexdigest()[:12]
+
+
+def code_of(config: Config) -> str:
+    """`code_digest`, and the content of the user's own files where the configuration names some."""
+    own = own_code.digest([config.method.name, config.method.problem or "", config.model.name, config.data.name])
+    return f"{code_digest()}-{own}" if own else code_digest()
 
 
 def _commit() -> str | None:

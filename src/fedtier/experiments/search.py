@@ -1,19 +1,21 @@
-"""Searches: a grid of step sizes and penalties as one vectorised program, judged on rows that are not the test's.
+"""Searches: a grid as one vectorised program where that can be, judged on rows that are not the test's.
 
     [data] [model] [method] [run]        as in a configuration
-    [search]                             lists: penalty = [1, 10], server_lr = [0.3, 1.0]
+    [search]                             lists: penalty = [1, 10], server_lr = [0.3, 1.0], "model.hidden" = [32, 64]
 
-Every point of the grid runs with every seed, all at once. The score is the accuracy of the global model, or its rmse where the
-label is a number, on `data.validation_share` (10 % unless set) of the server's rows (of the clients', where it has none), and
-among equals, or for a method without a global model, that of the personal models; the test rows are not looked at. What is not
-a number (the estimator, the number of server steps) changes the program: search it with another file or --set. So does
-`fine_tune = 0`, which switches fine-tuning off: such points are a program of their own.
+Every point of the grid runs with every seed. The score is the accuracy of the global model, or its rmse where the label is a
+number, on `data.validation_share` (10 % unless set) of the server's rows (of the clients', where it has none), and among
+equals, or for a method without a global model, that of the personal models; the test rows are not looked at. Penalties and
+step sizes (SEARCHABLE) run all at once; any other key, "TABLE.KEY", changes the program, so that each of its values is a
+program of its own. So is `fine_tune = 0`, which switches fine-tuning off.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,22 +24,24 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ..engines import compiled, sweep
-from ..errors import require
+from ..errors import nearest, require
 from ..federation import Federation, Plan
-from ..schedules import shape_of
+from ..methods import registry
+from ..schedules import rescaled, shape_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
-from .config import Config
-from .grids import STEPS, Grid, checked_grid
+from .config import TABLES, Config
+from .grids import SEARCHABLE, STEPS, Grid, checked_grid
 from .metrics import Scores, evaluated_clients, measure_of, scores_of, spread
 
+SHARE = 0.1  # of the training rows, where the configuration names none
 SWITCHES = ("fine_tune",)  # 0 is not a small number but another program
 
 
 class Point(NamedTuple):
     """One point of a grid: the values of the searched keys, and what they reached."""
 
-    options: dict[str, float]
+    options: dict[str, Any]
     overall: np.ndarray  # [seeds] the global model's accuracy, or rmse in deviations of the label, on the validation rows
     personal: np.ndarray  # [seeds] of the personal models, mean over clients
 
@@ -48,22 +52,124 @@ class Search(NamedTuple):
     config: Config
     points: list[Point]  # best first
     seconds: float
-    measure: Literal["accuracy", "rmse"] = "accuracy"
+    measure: Literal["accuracy", "rmse"]
+    best: dict[str, Any] = {}  # noqa: RUF012  the tables of a configuration with the best values
 
 
-def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, Grid]:
+class Order(NamedTuple):
+    """What is to be searched."""
+
+    tables: dict[str, Any]  # of the configuration, as they were given
+    config: Config
+    grid: dict[str, list[Any]]  # keys of SEARCHABLE, and TABLE.KEY
+
+
+def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, dict[str, list[Any]]]:
     """The checked configuration and grid of a search file."""
-    tables = configuration.read_toml(file)
-    grid = tables.pop("search", None)
-    require(bool(grid), "search", grid, "must be a table of lists", "[search]\npenalty = [1, 10]")
-    grid = checked_grid("search", grid)
-    tables.setdefault("data", {}).setdefault("validation_share", 0.1)
-    config = configuration.validate(configuration.with_settings(tables, settings))
+    order = order_search(file, settings)
+    return order.config, order.grid
+
+
+def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence[str] = ()) -> Order:
+    """What a file asks for, with settings on top and further keys, `KEY=a,b,c`; each value is checked."""
+    tables = configuration.read_toml(file) if file is not None else {}
+    listed = tables.pop("search", {})
+    hint = "[search]\npenalty = [1, 10], or --over method.penalty=1,10"
+    require(isinstance(listed, dict) and bool(listed or over), "search", listed or None, "must be a table of lists", hint)
+    tables = configuration.with_settings(tables, settings)
+    judged: dict[str, Any] = tables | {"data": {"validation_share": SHARE} | tables.get("data", {})}
+    config = configuration.validate(judged)
     require(config.data.validation_share > 0, "data.validation_share", 0.0, "a search never looks at the test rows", "0.1")
+    grid = {_key(config, key): values for key, values in (*_listed(listed), *map(_parsed, over))}
     for key, values in grid.items():
+        _check_values(key, values)
         for value in values:
-            configuration.validate(configuration.with_settings(tables, [*settings, f"method.{key}={value}"]))
-    return config, grid
+            configuration.validate(_changed(judged, key, value))
+    return Order(tables, config, {key: [*map(float, values)] if key in SEARCHABLE else values for key, values in grid.items()})
+
+
+def _listed(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The keys of [search], of its inner tables as TABLE.KEY."""
+    for key, values in table.items():
+        inner = values.items() if isinstance(values, dict) else ()
+        yield from ((f"{key}.{name}", inside) for name, inside in inner) if isinstance(values, dict) else [(key, values)]
+
+
+def _parsed(setting: str) -> tuple[str, list[Any]]:
+    key, equals, text = setting.partition("=")
+    require(bool(equals and text), "--over", setting, "must read KEY=a,b,c", "for example --over model.hidden=32,64")
+    try:
+        values = tomllib.loads(f"values = {text if text.startswith('[') else f'[{text}]'}")["values"]
+    except tomllib.TOMLDecodeError:
+        values = [word.strip() for word in text.split(",")]  # bare words are texts
+    return key.strip(), values
+
+
+def _key(config: Config, key: str) -> str:
+    """The key as a grid has it: SEARCHABLE by its name alone, any other with its table."""
+    bare = key.removeprefix("method.")
+    if bare in SEARCHABLE:
+        return bare
+    table, dot, _ = key.partition(".")
+    if dot and table in TABLES:
+        return key
+    options = registry.options(config.method.entry)
+    known = (*SEARCHABLE, *options, *(f"{one}.{name}" for one in TABLES for name in TABLES[one].model_fields))
+    require(key in options, "search", key, "is no key", nearest(key, known))
+    return f"method.{key}"
+
+
+def _check_values(key: str, values: Any) -> None:
+    if key in SEARCHABLE:
+        checked_grid("search", {key: values})
+    listed = isinstance(values, list) and bool(values)
+    require(listed, f"search.{key}", values, "must be a list of values")
+
+
+def _changed(tables: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    table, dot, name = key.partition(".")
+    table, name = (table, name) if dot else ("method", key)
+    return tables | {table: tables.get(table, {}) | {name: value}}
+
+
+def search(order: Order, said: Callable[[Experiment], None] = lambda experiment: None) -> Search:
+    """Runs the whole order: one program for each combination of the keys that change it. `said` hears of the first."""
+    clock, judged = time.perf_counter(), order.tables | {"data": order.config.data.model_dump(exclude_unset=True)}
+    at_once = {key: values for key, values in order.grid.items() if key in SEARCHABLE}
+    each = {key: values for key, values in order.grid.items() if key not in SEARCHABLE}
+    found: list[tuple[Point, dict[str, Any]]] = []
+    measure = "accuracy"
+    for number, values in enumerate(itertools.product(*each.values())):
+        tables, chosen = judged, dict(zip(each, values, strict=True))
+        for key, value in chosen.items():
+            tables = _changed(tables, key, value)
+        config = configuration.validate(tables)
+        experiment = assemble(config)
+        if number == 0:
+            said(experiment)
+        part = run_search(config, at_once, experiment)
+        measure = part.measure
+        for point in part.points:
+            found.append((point._replace(options=chosen | point.options), _with_best(tables, config, point.options)))
+    found.sort(key=lambda pair: _score(pair[0], measure), reverse=True)
+    seconds = time.perf_counter() - clock
+    return Search(order.config, [point for point, _ in found], seconds, measure, _to_run(found[0][1], order))
+
+
+def _with_best(tables: dict[str, Any], config: Config, options: dict[str, float]) -> dict[str, Any]:
+    given = config.method.options
+    for key, value in options.items():
+        tables = _changed(tables, key, rescaled(given[key], value) if key in STEPS and value else value)
+    return tables
+
+
+def _to_run(tables: dict[str, Any], order: Order) -> dict[str, Any]:
+    """The tables of the best point for a run of its own, which is judged on test rows."""
+    searched = {key.partition(".")[2] for key in order.grid if key.startswith("data.")}
+    given = {*order.tables.get("data", {}), *searched} - {"validation_share"}
+    data = {key: value for key, value in tables["data"].items() if key in given}
+    rest = {name: content for name, content in tables.items() if name != "data" and content}
+    return ({"data": data} if data else {}) | rest
 
 
 def run_search(config: Config, grid: Grid, experiment: Experiment | None = None) -> Search:
@@ -73,6 +179,8 @@ def run_search(config: Config, grid: Grid, experiment: Experiment | None = None)
     experiment = experiment or assemble(config)
     task, rule = experiment.dataset.task, "has no labels, hence nothing to search by"
     require(task != "two_level", "data.name", config.data.name, rule, "compare runs of it: `fedtier compare`")
+    rule = "a search is one compiled program, and a black box has none"
+    require(experiment.compiles, "method", config.method.name, rule, "compare runs of it: `fedtier compare`")
     measure = "accuracy" if task == "classification" else "rmse"
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     found: dict[int, Point] = {}

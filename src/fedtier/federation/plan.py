@@ -81,8 +81,9 @@ def make_plan(
     ids = np.stack([np.sort(rng.choice(clients, cohort, replace=False)) for _ in range(rounds)] or [np.zeros(cohort, int)])
     ids = ids[:rounds].astype(np.int32)
     chosen = np.take_along_axis(table, ids, axis=1).astype(np.int32)
-    chosen[rng.random(ids.shape) < stragglers] = 0
-    arrived = rng.random(ids.shape) >= dropouts
+    late, lost = rng.spawn(2)  # streams of their own: a plan of more rounds begins with this one
+    chosen[late.random(ids.shape) < stragglers] = 0
+    arrived = lost.random(ids.shape) >= dropouts
     if seat:
         average = np.ceil(table.mean(axis=1, keepdims=True)).astype(np.int32)
         ids = np.hstack([ids, np.full((rounds, 1), clients, np.int32)])

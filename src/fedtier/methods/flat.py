@@ -29,6 +29,14 @@ Real = float | Float[Array, ""]  # a number, traced in a search
 ESTIMATORS: dict[str, Callable[..., Estimator]] = {name: getattr(estimators, name) for name in estimators.__all__}
 TRANSFORMS = {"sgd": optax.identity, "momentum": lambda: optax.trace(0.9), "adam": optax.scale_by_adam}
 
+KEYS_OF_PARTS: dict[str, tuple[str, ...]] = {
+    "estimator": ("estimator", "smoothing", "directions", "guide", "mix", "control"),
+    "local": ("client_lr", "batch"),
+    "server": ("server_step", "server_lr", "server_steps", "server_batch", "averaging", "trust"),
+    "personal": ("fine_tune",),
+}
+"""The keys that a part has in itself: a program that gives the part whole gives none of them."""
+
 SERVER: dict[str, Any] = {
     "server_step": "adam", "server_lr": "inverse_sqrt(0.003)", "server_steps": 20, "server_batch": 512, "averaging": 3,
 }  # fmt: skip

@@ -20,6 +20,7 @@ from .fedavg import fedavg
 from .fedprox import fedprox
 from .local_only import local_only
 from .method import Method
+from .parts import KINDS
 from .scaffold import scaffold
 from .server_only import server_only
 from .zo_hfl import zo_hfl
@@ -67,13 +68,16 @@ METHODS: dict[str, Entry] = {
 }  # fmt: skip
 
 
-def entry(name: str) -> Entry:
+def entry(name: str | Entry) -> Entry:
+    """The row of a method; a row of one's own as it is."""
+    if isinstance(name, Entry):
+        return name
     if name not in METHODS:
         raise FedtierError("name", name, "is no method", nearest(name, METHODS))
     return METHODS[name]
 
 
-def options(name: str) -> dict[str, inspect.Parameter]:
+def options(name: str | Entry) -> dict[str, inspect.Parameter]:
     """The flat keys of a method, read from the one place where they are declared."""
     return dict(inspect.signature(entry(name).flat).parameters)
 
@@ -85,20 +89,32 @@ def defaults(name: str, preset: str) -> dict[str, Any]:
     return declared | flat.RECOMMENDED.get(name, {}) if preset == "recommended" else declared
 
 
-def make(name: str, problem: Bilevel, given: dict[str, Any]) -> Method:
-    """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused."""
+def part_names(name: str | Entry) -> tuple[str, ...]:
+    """The parts that the method's factory takes: estimator, local, server, personal, or some of them."""
+    return tuple(part for part in KINDS if part in inspect.signature(entry(name).factory).parameters)
+
+
+def make(name: str | Entry, problem: Bilevel, given: dict[str, Any]) -> Method:
+    """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused. A program may also
+    give whole parts, such as server=descent(...), in place of their keys."""
     known, row = options(name), entry(name)
+    whole = {key: value for key, value in given.items() if key in part_names(name) and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
     for key, value in given.items():
+        if key in whole:
+            continue
         if key not in known:
-            raise FedtierError(key, value, f"is no option of {name}", nearest(key, known))
+            raise FedtierError(
+                key, value, f"is no option of {name if isinstance(name, str) else row.title}", nearest(key, known)
+            )
         _check_type(key, value, hints[key])
-    parts = row.flat(**given)
-    power = parts.pop("averaging", 0)  # where the server has no descent that averages
+    parts = row.flat(**{key: value for key, value in given.items() if key not in whole}) | whole
+    ours = any(row is known for known in METHODS.values())
+    power = parts.pop("averaging", 0) if ours else 0  # where the server has no descent that averages
     return averaged(row.factory(problem, **parts), power)
 
 
-def sketch(name: str, given: dict[str, Any], *, central: bool = True) -> Method:
+def sketch(name: str | Entry, given: dict[str, Any], *, central: bool = True) -> Method:
     """The method on a problem of zeros: refuses what `make` would refuse, and can be asked about its facts."""
     nothing = Bilevel(lambda x, rows: jnp.zeros(()), lambda x, y, spec: jnp.zeros(()), lambda x, y, rows, spec: jnp.zeros(()))
     return make(name, nothing._replace(central=central), given)
@@ -113,7 +129,7 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
     members = typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
     plain = tuple(member for member in members if member in WORDS)
     schedule = callable(value) and any(typing.get_origin(member) is Callable for member in members)
-    if schedule or isinstance(value, Tracer):  # traced in a search
+    if schedule or isinstance(value, Tracer) or not plain:  # traced in a search; or a kind that only its author can check
         return
     accepts = isinstance(value, plain) or (float in plain and isinstance(value, int))
     if not accepts or (isinstance(value, bool) and bool not in plain):

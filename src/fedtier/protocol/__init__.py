@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from .record import Record, verify_record
     from .shapes import Shapes, message_shapes
     from .signatures import ServerSeal, SiteSeal, read_identity
-    from .site import Player, Site
+    from .site import Keep, Player, Site
 
 __all__ = [
     "Ask",
     "Driver",
     "Interrupted",
     "Job",
+    "Keep",
     "Ledger",
     "Letters",
     "Limits",
@@ -55,6 +56,7 @@ lazily(
         "Driver": "driver",
         "Interrupted": "driver",
         "Job": "ledger",
+        "Keep": "site",
         "Ledger": "ledger",
         "Letters": "letters",
         "Limits": "limits",

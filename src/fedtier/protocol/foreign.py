@@ -60,7 +60,7 @@ def adopt(problem: Bilevel, solver: Solver) -> Bilevel:
             found = solver.solve(_copies(x), int(steps), seed)
             return _checked(found, x)
 
-        return _call(host, trees.map(_shape, x), x, start, steps, jax.random.key_data(key))
+        return call(host, trees.map(_shape, x), x, start, steps, jax.random.key_data(key))
 
     if not hasattr(solver, "value"):
         return problem._replace(solve=solve)
@@ -69,7 +69,7 @@ def adopt(problem: Bilevel, solver: Solver) -> Bilevel:
         def host(x: PyTree, y: PyTree) -> np.ndarray:
             return np.asarray(solver.value(_copies(x), _copies(y)), np.float32)  # pyright: ignore[reportAttributeAccessIssue]
 
-        return _call(host, jax.ShapeDtypeStruct((), np.float32), x, y)
+        return call(host, jax.ShapeDtypeStruct((), np.float32), x, y)
 
     return problem._replace(solve=solve, f2=f2)
 
@@ -103,7 +103,8 @@ def _rows(flat: Sequence[Any], axes: Sequence[Any], **how: Any) -> tuple[list[An
 batching.primitive_batchers[_foreign] = _rows
 
 
-def _call(host: Callable[..., Any], like: PyTree, *arguments: Any) -> PyTree:
+def call(host: Callable[..., Any], like: PyTree, *arguments: Any) -> PyTree:
+    """host(*arguments) with NumPy leaves, a tree shaped like `like`: in plain Python, so only where nothing is compiled."""
     flat, into = jax.tree.flatten(arguments)
     leaves, out = jax.tree.flatten(like)
     shapes = tuple((s.shape, np.dtype(s.dtype)) for s in leaves)

@@ -15,7 +15,6 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import PyTree
 
@@ -106,13 +105,6 @@ class Memory:
         if pending is None:
             return Memo(kept, trees["kept"], None)
         return Memo(kept, trees["kept"], Pending(int(pending), trees["pending"], trees["reply"].tobytes()))
-
-    def keep_models(self, run: bytes, number: int, models: dict[str, PyTree]) -> None:
-        """The latest models on the site's own disk, for its own use."""
-        place = self.place(run)
-        for name, tree in models.items():
-            if place is not None and jax.tree.leaves(tree):
-                named_arrays.save(place / f"{name}.safetensors", tree, {"round": str(number)})
 
 
 _HINT = "move the run's folder away; the site then starts the run anew, and the server is told"

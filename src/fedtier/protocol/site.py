@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -35,6 +36,9 @@ MOST_FIRST = 1 << 32  # bytes of a hello at a site without a limit
 TRIAL_STEPS = 16  # made once at the start, to learn how long a step takes
 
 
+Keep = Callable[[Path, Turn, PyTree | None, PyTree], None]  # (the run's folder, turn, x, the personal model)
+
+
 class Player(NamedTuple):
     """One run as a site plays it. The shapes are what letters are checked against."""
 
@@ -46,6 +50,7 @@ class Player(NamedTuple):
     init: Callable[[PyTree], PyTree]  # (x_0) -> the client's first state
     play: Callable[..., tuple[PyTree, PyTree]]  # (state, shared, own, turn, weight) -> (state, up)
     score: Callable[..., tuple[Scores, PyTree]] | None = None  # (state, x, turn, weight) -> (scores, the personal model)
+    keep: Keep | None = None  # writes both models to the site's own disk, for its own use
 
 
 Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
@@ -230,8 +235,10 @@ class Site:
         memo = self._settled(head)
         private = letters.unbody(own, Private((), _KEY), "own")
         x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
-        scores, y = player.score(_arrays(memo.kept), x, _turn(head, head.steps, private.key), head.weight)
-        self._memory.keep_models(head.run, head.round, {"global": () if x is None else x, "personal": y})
+        turn, place = _turn(head, head.steps, private.key), self._memory.place(head.run)
+        scores, y = player.score(_arrays(memo.kept), x, turn, head.weight)
+        if player.keep is not None and place is not None:
+            player.keep(place, turn, x, y)
         if memo is not self._memo:
             self._memory.save(head.run, memo)
             self._memo = memo

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
+from collections.abc import Sequence
+from html import escape
 from typing import NamedTuple
 
+from rich.console import Console
 from rich.table import Table
 
 WORDS = 24  # letters of a column of words; what is longer goes on in a second line
@@ -56,6 +60,23 @@ def markdown(grid: Grid) -> str:
     rows = [grid.headings, rule, *grid.rows]
     title = [f"**{grid.title}**", ""] if grid.title else []
     return "\n".join([*title, *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)])
+
+
+def html(grid: Grid, words: Sequence[str] = ()) -> str:
+    """A plain table for a notebook, and sentences below it."""
+    heads = "".join(f"<th>{escape(heading)}</th>" for heading in grid.headings)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in grid.rows)
+    said = "".join(f"<p>{escape(line)}</p>" for line in words if line)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{said}"
+
+
+def plain(parts: Sequence[Table | str]) -> str:
+    """Tables and sentences as text without colour, as wide as they need to be."""
+    widest = max((Console(width=10_000).measure(part).maximum for part in parts if not isinstance(part, str)), default=0)
+    console = Console(width=max(120, widest), file=io.StringIO(), color_system=None)
+    for part in parts:
+        console.print(part, highlight=False, markup=not isinstance(part, str), soft_wrap=isinstance(part, str))
+    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def latex(grid: Grid) -> str:

@@ -20,11 +20,15 @@ from ..experiments.comparison import METRICS, REGRESSION_METRICS, Cell, Comparis
 from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome
+from ..experiments.own_code import short
 from ..experiments.run_folder import DIVERGED_FILE, LABELS_FILE, SET_ASIDE, RunFolder
 from ..methods.registry import METHODS
 
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
-NO_MATTER = {*(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients")), ("data", "folder")}
+NO_MATTER = {
+    *(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients", "keep_personal", "metrics")),
+    ("data", "folder"),
+}
 
 # The metrics of a report, where a run has them.
 SHOWN = ("global", "personal_by_rows", "personal", "worst", *REGRESSION_METRICS, "loss")
@@ -34,7 +38,7 @@ Keys = dict[tuple[str, str], Any]
 
 def title_of(name: str) -> str:
     """What people call a method; one of your own by its name."""
-    return METHODS[name].title if name in METHODS else name
+    return METHODS[name].title if name in METHODS else short(name)
 
 
 class Point(NamedTuple):
@@ -74,7 +78,7 @@ class Curve(NamedTuple):
     def client(self, number: int) -> str:
         """What a client is called: by its owner's name, or by its number."""
         name = self.names[number] if number < len(self.names) else str(number)
-        return f"client {name}" if name == str(number) else name
+        return f"client {name}" if name.isdecimal() else name
 
 
 class Band(NamedTuple):
@@ -157,7 +161,7 @@ def outcome(curves: Sequence[Curve], baseline: str | None = None) -> Outcome:
 
 def load_run(folder: Path) -> Curve:
     """One run, without names yet."""
-    config = configuration.load_config(folder / "config.toml")
+    config = configuration.read_written(folder / "config.toml")
     rows = sorted(RunFolder(folder).rows(), key=lambda row: (row["round"], row["seed"]))
     clients, stored, wire = (_json(folder / name) for name in ("clients.json", "partition.json", "wire.json"))
     points = [point for seed in clients or [] for point in _points(seed)]

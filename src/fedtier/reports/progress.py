@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from html import escape
 from typing import Any
 
 from rich.console import Console
@@ -88,6 +89,67 @@ class TerminalProgress(Progress):
             )  # fmt: skip
             self.bar.start()
         return self.bar
+
+
+class NotebookProgress(Progress):
+    """One line below a notebook's cell that is written anew; it goes when the run is over."""
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+        self.cell, self.count, self.done = "", 0, 0
+
+    def cells(self, count: int) -> None:
+        self.count, self.done = count, 0
+
+    def next_cell(self, label: str) -> None:
+        self.cell = f"[{self.done + 1}/{self.count}] {label}: "
+
+    def cell_done(self, *, found: bool) -> None:
+        self.done += 1
+
+    def start(self, rounds: int, first: int, title: str, compile_seconds: float) -> None:
+        self.rounds, self.title = rounds, self.cell or f"{title}: "
+        self._show(f"{self.title}compiled in {compile_seconds:.1f} s")
+
+    def update(self, number: int, rows: list[dict[str, Any]]) -> None:
+        filled = round(30 * number / max(1, self.rounds))
+        measure = "rmse" if any("global_rmse" in row for row in rows) else "accuracy"
+        words = f"loss {_mean(rows, 'global_loss')}  {measure} {_mean(rows, f'global_{measure}')}"
+        self._show(f"{self.title}{'█' * filled}{'░' * (30 - filled)} round {number}/{self.rounds}  {words}")
+
+    def end(self) -> None:
+        self.count = 0
+        self.stop()
+
+    def stop(self) -> None:
+        if self.done + 1 >= self.count:
+            self._show("")
+
+    def _show(self, text: str) -> None:
+        from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
+
+        page = HTML(f"<pre>{escape(text)}</pre>" if text else "")
+        if self.handle is None:
+            self.handle = display(page, display_id=True)
+        else:
+            self.handle.update(page)
+
+
+def fitting(asked: bool | Progress | None) -> Progress:
+    """What a program shows of a run: what it gives, a bar where it says so, by default one where a person is watching."""
+    if isinstance(asked, Progress):
+        return asked
+    if asked is False:
+        return Progress()
+    if _in_notebook():
+        return NotebookProgress()
+    return TerminalProgress() if asked or sys.stderr.isatty() else Progress()
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    found = None if shell is None else shell.get_ipython()
+    return found is not None and type(found).__name__ == "ZMQInteractiveShell"
 
 
 def _mean(rows: list[dict[str, Any]], key: str) -> str:

@@ -157,16 +157,17 @@ def _aligned(words: str, mark: str) -> str:
 
 
 def markdown(outcome: Outcome) -> str:
-    return "\n".join([layout.markdown(_grid(outcome)), "", note(outcome), *(f"- {line}" for line in tuning(outcome)), ""])
+    return "\n".join([layout.markdown(grid(outcome)), "", note(outcome), *(f"- {line}" for line in tuning(outcome)), ""])
 
 
 def latex(outcome: Outcome) -> str:
     """A tabular for \\usepackage{booktabs}."""
     words = note(outcome).replace("±", "+-").replace("Δ", "Delta")
-    return "\n".join([f"% {words}", layout.latex(_grid(outcome)), ""])
+    return "\n".join([f"% {words}", layout.latex(grid(outcome)), ""])
 
 
-def _grid(outcome: Outcome) -> Grid:
+def grid(outcome: Outcome) -> Grid:
+    """The words of the table with their headings."""
     left = 2 if _settings(outcome) else 1
     return Grid(headings(outcome), cells(outcome), left, groups=[line.setting for line in lines(outcome)])
 

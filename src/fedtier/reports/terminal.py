@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any, NamedTuple
 
+import tomli_w
 from rich.table import Table
 
 from ..experiments.comparison import Cell, Comparison
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
+from ..experiments.own_code import short
 from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
 from ..methods import registry
+from . import further
 from .clients import clients_of, worst_of
 from .layout import folded
 from .load_runs import at, load_run
@@ -52,7 +54,7 @@ def run_table(result: Result) -> list[Part]:
     """One line per seed in 80 columns, the mean and its interval over several, what it cost and where the results are."""
     config, final = result.config, result.final
     shown = [column for column in COLUMNS if any(at(row, column.path) is not None for row in final)]
-    table = Table(title=f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds", title_justify="left")
+    table = Table(title=f"{short(config.method.name)} on {config.data.title}, {config.run.rounds} rounds", title_justify="left")
     for heading in ("seed", *(column.heading for column in shown)):
         table.add_column(heading, justify="right")
     for row in final:
@@ -63,8 +65,14 @@ def run_table(result: Result) -> list[Part]:
         table.add_row("mean", *means)
         table.add_row("±", *(_half(result, column) for column in shown))
     outcome = Outcome(Comparison([Cell("", "", config, result.folder)], "", _metrics(shown)), {("", ""): final})
-    words = [folded(note(outcome)), *_worst(result), _cost(final)]
-    return [table, *words, f"results: {result.folder}", f"next: fedtier report {result.folder} --out report.html"]
+    words = [folded(note(outcome)), *_worst(result), *_new_clients(final), _cost(final)]
+    return [
+        table,
+        *further.table(final),
+        *words,
+        f"results: {result.folder}",
+        f"next: fedtier report {result.folder} --out report.html",
+    ]
 
 
 def _metrics(shown: list[Column]) -> tuple[str, ...]:
@@ -95,6 +103,19 @@ def _worst(result: Result) -> list[str]:
         return []
     seed = "" if found.seed is None else f", seed {found.seed}"
     return [folded(f"worst client: {found.name}{seed}; its personal model {found.told(curve.method)}")]
+
+
+def _new_clients(final: list[dict[str, Any]]) -> list[str]:
+    """How the clients that never trained fare, by the global model and by the one made for each; the mean over seeds."""
+    words = []
+    for model in ("global", "adapted"):
+        for metric, share in (("accuracy", True), ("rmse", False)):
+            found = [at(row, ("new_clients", f"{model}_{metric}", "mean")) for row in final]
+            known = [value for value in found if value is not None]
+            if known:
+                mean = _cell(sum(known) / len(known), share)
+                words.append(f"{model} model {mean} %" if share else f"{model} model {metric} {mean}")
+    return [folded(f"new clients, which never trained: {', '.join(words)}")] if words else []
 
 
 def _cost(final: list[dict[str, Any]]) -> str:
@@ -152,20 +173,27 @@ def label_counts_table(counts: LabelCounts) -> list[Part]:
 
 
 def methods_object() -> dict[str, Any]:
+    """Every method with its options by preset: "recommended" runs unless method.preset says "paper"."""
     return {
-        name: {"summary": entry.summary, "options": {key: _default(p) for key, p in registry.options(name).items()}}
+        name: {"summary": entry.summary} | {preset: registry.defaults(name, preset) for preset in registry.PRESETS}
         for name, entry in registry.METHODS.items()
     }
 
 
 def methods_table() -> list[Part]:
-    table = Table(title="methods", title_justify="left", show_lines=True)
-    for heading, width in (("method", 11), ("what it is", 34), ("options, with defaults", 68)):
+    """What runs where a configuration names the method alone; the paper's value beside it where that is another."""
+    table = Table(title='methods: what runs by default, preset = "recommended"', title_justify="left", show_lines=True)
+    for heading, width in (("method", 11), ("what it is", 34), ("options with their values", 68)):
         table.add_column(heading, width=width)
     for name, entry in registry.METHODS.items():
-        words = ", ".join(f"{key} = {_default(p)}" for key, p in registry.options(name).items())
-        table.add_row(name, entry.summary, words)
-    return [table]
+        paper, ours = (registry.defaults(name, preset) for preset in ("paper", "recommended"))
+        words = (f"{key} = {value}{_of_paper(key, value, paper)}" for key, value in ours.items())
+        table.add_row(name, entry.summary, ", ".join(words))
+    return [table, 'method.preset = "paper" takes the values in brackets; others are the same']
+
+
+def _of_paper(key: str, value: Any, paper: dict[str, Any]) -> str:
+    return f" (paper: {paper[key]})" if key in paper and paper[key] != value else ""
 
 
 def search_object(found: Search) -> dict[str, Any]:
@@ -173,22 +201,31 @@ def search_object(found: Search) -> dict[str, Any]:
         {"options": point.options, found.measure: point.overall.tolist(), "personal": point.personal.tolist()}
         for point in found.points
     ]
-    return known({"points": points, "seconds": found.seconds})
+    return known({"points": points, "seconds": found.seconds, "best": found.best})
+
+
+def search_toml(found: Search) -> str:
+    """The best point as a configuration that `fedtier run` takes."""
+    point, seeds = found.points[0], found.config.run.seeds
+    both = (("global", point.overall), ("personal", point.personal))
+    shown = (lambda score: f"{percent(score)} %") if found.measure == "accuracy" else (lambda score: f"rmse {number(score)}")
+    scores = " and ".join(f"{what} {shown(float(score.mean()))}" for what, score in both)
+    head = f"# the best of {len(found.points)} points on validation rows, {seeds} seeds: {scores}"
+    return f"{head}\n\n{tomli_w.dumps(found.best)}"
 
 
 def search_table(found: Search) -> list[Part]:
     """The grid, best first, with the mean accuracy, or rmse, over seeds on the validation rows."""
-    config = found.config
-    title = (
-        f"{config.method.name} on {config.data.title}, {config.run.rounds} rounds, {config.run.seeds} seeds, validation rows"
-    )
+    config, run = found.config, found.config.run
+    title = f"{short(config.method.name)} on {config.data.title}, {run.rounds} rounds, {run.seeds} seeds, validation rows"
     table = Table(title=title, title_justify="left")
     unit, shown = ("%", percent) if found.measure == "accuracy" else ("rmse", number)
     for heading in (*found.points[0].options, f"global {unit}", f"personal {unit}"):
         table.add_column(heading, justify="right")
     for point in found.points:
         scores = (shown(float(score.mean())) for score in (point.overall, point.personal))
-        table.add_row(*(f"{value:g}" for value in point.options.values()), *scores)
+        values = (f"{value:g}" if isinstance(value, float) else str(value) for value in point.options.values())
+        table.add_row(*values, *scores)
     return [table, f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
 
 
@@ -217,7 +254,3 @@ def byte_size(count: float) -> str:
             return f"{shown} {unit}"
         count /= 1000
     return f"{count:,.0f} PB"
-
-
-def _default(parameter: inspect.Parameter) -> Any:
-    return parameter.default

@@ -27,6 +27,11 @@ def to_arrays(tree: PyTree) -> dict[str, np.ndarray]:
     return dict(zip(_names(tree), [_plain(leaf) for leaf in jax.tree.leaves(tree)], strict=True))
 
 
+def named_leaves(tree: PyTree) -> dict[str, Any]:
+    """The leaves, arrays or mere shapes, by the names under which they are stored."""
+    return dict(zip(_names(tree), jax.tree.leaves(tree), strict=True))
+
+
 def from_arrays(arrays: dict[str, np.ndarray], like: PyTree, what: str = "message") -> PyTree:
     """The tree shaped like `like` from named arrays; refuses missing, extra or misshapen ones by name."""
     names = _names(like)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from ...experiments.assemble import Experiment
 from ...federation import cohort_size
-from ...methods import registry
 from ...problem.sets import ConstraintSet
 from ...theory.numbers import Number
 from .read import Setting
@@ -59,7 +58,7 @@ PLAIN = {
 
 def _algorithm(experiment: Experiment, s: Setting) -> Assumption:
     name = experiment.config.method.name
-    other = [] if registry.entry(name).family == "two levels" else [f"the method is {name}"]
+    other = [] if experiment.config.method.entry.family == "two levels" else [f"the method is {name}"]
     other += [f"{key} = {s.options[key]}" for key, values in PLAIN.items() if s.options[key] not in values]
     words = f"{', '.join(other)}: no theorem covers it" if other else "zo_hfl, one plain step a round"
     return Assumption("the method is Algorithm 1", not other, words)

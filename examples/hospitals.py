@@ -1,0 +1,21 @@
+"""Four hospitals, a method put together from parts, five seeds; then beside FedAvg."""
+
+import optax
+import patients  # examples/patients.py: a made-up table with the columns hospital, age, sugar, pressure, outcome
+
+import fedtier as ft
+
+frame = patients.columns()  # or a DataFrame
+data = ft.federate(frame, label="outcome", owner="hospital", server_share=0.3, seed=0)
+method = ft.zo_hfl(
+    estimator=ft.guided(smoothing=0.1),
+    local=ft.projected_sgd(0.1, batch=32),
+    server=ft.descent(optax.adam(3e-3), steps=20),
+)
+result = ft.train(method, data, model=ft.mlp(hidden=64), rounds=50, participation=0.6, tau=5, seeds=5)
+print(result, result.clients, sep="\n")  # in a notebook they show themselves; .to_pandas() makes a DataFrame
+zurich = result.personal["zurich"]  # the parameters of its own model
+print(result.predict({"age": [61.0], "sugar": [6.1], "pressure": [140.0]}, client="zurich").values)
+table = ft.compare({"ours": method, "FedAvg": ft.fedavg()}, data, rounds=50, seeds=10, baseline="FedAvg")
+print(table, table.to_latex(), sep="\n")
+result.plot(), table.plot()  # figures of matplotlib

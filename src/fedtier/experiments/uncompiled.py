@@ -1,0 +1,62 @@
+"""Which engine runs an experiment: the compiled one, or with a black box at the clients one that calls plain Python.
+
+Then the messages engine plays one seed after the other; the server's part is compiled all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from .. import trees
+from ..engines import Engine, Measure, State, compiled, messages
+from ..federation import Federation, Plan
+from .assemble import Experiment
+
+
+def engine_of(experiment: Experiment, capacity: int) -> Engine:
+    """The engine for all seeds of the experiment."""
+    if experiment.compiles:
+        return compiled(experiment.method, capacity=capacity, seeds=True)
+    return _over_seeds(messages(experiment.method, jit="server"))
+
+
+def _over_seeds(engine: Engine) -> Engine:
+    """An engine of one seed for states, federations, plans and keys with a leading axis, one row per seed."""
+
+    def of(tree: PyTree, s: int) -> PyTree:
+        return trees.map(lambda a: a[s], tree)
+
+    def seed_of(federation: Federation, s: int) -> Federation:
+        return of(federation._replace(arrays=()), s)._replace(arrays=federation.arrays)
+
+    def init(x: PyTree, federation: Federation) -> State:
+        return trees.stack([engine.init(of(x, s), seed_of(federation, s)) for s in range(_seeds(x))])
+
+    def advance(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
+        if count == 0:
+            return state, ()
+        every = [
+            engine.advance(of(state, s), seed_of(federation, s), Plan(*(table[s] for table in plan)), key[s], first, count)
+            for s in range(len(key))
+        ]
+        states, infos = zip(*every, strict=True)
+        return trees.stack([*states]), trees.stack([*infos])
+
+    def evaluate(
+        state: State, federation: Federation, key: Any, number: Any, steps: Any, measure: Measure, chosen: Any
+    ) -> tuple[PyTree, PyTree]:
+        every = [
+            engine.evaluate(of(state, s), seed_of(federation, s), key[s], number, steps, measure, chosen)
+            for s in range(len(key))
+        ]
+        return trees.map(lambda *leaves: np.stack(leaves), *every)
+
+    return Engine("plain Python", init, advance, evaluate)
+
+
+def _seeds(x: PyTree) -> int:
+    return jax.tree.leaves(x)[0].shape[0]

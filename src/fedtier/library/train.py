@@ -1,0 +1,78 @@
+"""ft.train: one method on federated rows, all seeds at once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..experiments.config import Config, validate
+from ..experiments.progress import Progress
+from ..experiments.run import run_experiment
+from ..experiments.stopping import Stopped
+from ..reports.progress import fitting
+from ..reports.tracking import trackers
+from .choices import MethodChoice, as_method, as_model
+from .data import Federated, federate
+from .result import Result
+from .words import as_arguments, given
+
+
+def train(
+    method: Any,
+    data: Any,
+    *,
+    model: Any = None,
+    rounds: int | None = None,
+    participation: float | None = None,
+    tau: float | Sequence[float] | None = None,
+    seeds: int | None = None,
+    stragglers: float | None = None,
+    dropouts: float | None = None,
+    eval_every: int | None = None,
+    folder: str | Path | None = None,
+    progress: bool | Progress | None = None,
+    track: Sequence[str] = (),
+    **options: Any,
+) -> Result:
+    """Trains `method` on `data`: the same run, to the last digit, as `fedtier run` with the same settings.
+
+    method      ft.zo_hfl(...), any other of ft's methods, a name, or a function of your own: method(problem) -> Method
+    data        what `ft.federate` returned, or what it takes
+    model       ft.mlp(hidden=64) and the like, a path, or a model of your own (`ft.model`); linear by default
+    rounds, participation, tau, seeds, ...    the keys of [run]; what is left out has the default of a configuration
+    folder      a new folder for the run, which `fedtier report`, `resume` and `predict` read; without it nothing is kept on
+                disk longer than the result lives
+    progress    a bar: by default where a person is watching, in a terminal or a notebook
+    track       "tensorboard", "mlflow": send every row there too
+    """
+    keys = {
+        "rounds": rounds, "participation": participation, "tau": tau, "seeds": seeds, "stragglers": stragglers,
+        "dropouts": dropouts, "eval_every": eval_every, **options,
+    }  # fmt: skip
+    federated = data if isinstance(data, Federated) else federate(data)
+    config = config_of(as_method(method), federated, model, keys)
+    kept = None if folder is not None else tempfile.TemporaryDirectory(prefix="fedtier-")
+    place = Path(folder) if folder is not None else Path(kept.name) / "run"  # pyright: ignore[reportOptionalMemberAccess]
+    try:
+        with as_arguments():
+            found = run_experiment(config, place, progress=fitting(progress), listen=trackers(tuple(track)))
+    except Stopped:
+        if folder is not None:
+            raise
+        raise KeyboardInterrupt from None  # there is no folder to go on from
+    return Result(found, kept)
+
+
+def config_of(method: MethodChoice, data: Federated, model: Any, run: dict[str, Any]) -> Config:
+    """The configuration of a run."""
+    tables = {"data": data.table, "model": as_model(model).table, "method": method.table, "run": run_table(data, run)}
+    with as_arguments():
+        return validate(tables)
+
+
+def run_table(data: Federated, run: dict[str, Any]) -> dict[str, Any]:
+    """The [run] table: the seed is that of the data."""
+    numbers = {key: float(value) if key == "tau" and isinstance(value, int) else value for key, value in given(run).items()}
+    return {"seed": data.seed} | numbers

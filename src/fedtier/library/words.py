@@ -1,0 +1,49 @@
+"""Arguments of a program as the words and numbers of a configuration, and refusals that name arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import FedtierError
+from ..experiments.config import TABLES
+from ..experiments.held import Held
+
+PLAIN = (str, bool, int, float)
+
+
+def word(value: Any) -> Any:
+    """The value as a configuration has it: a plain one as it is, an object held by a word."""
+    if isinstance(value, Path):
+        return str(value)
+    if value is None or isinstance(value, PLAIN):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(one, PLAIN) for one in value):
+        return list(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a number of NumPy or JAX
+        return value.item()
+    return Held(_called(value), value)
+
+
+def _called(value: Any) -> str:
+    named = getattr(value, "__name__", None) or getattr(value, "name", None)
+    return named if isinstance(named, str) and named.isidentifier() else type(value).__name__
+
+
+def given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Those that were given, as words; None means the default."""
+    return {key: word(value) for key, value in arguments.items() if value is not None}
+
+
+@contextmanager
+def as_arguments() -> Iterator[None]:
+    """Inside, a refusal of the key `data.alpha` names the argument `alpha`."""
+    try:
+        yield
+    except FedtierError as error:
+        table, dot, key = error.name.partition(".")
+        if not dot or table not in TABLES:
+            raise
+        raise type(error)(key, error.value, error.rule, error.hint) from error.__cause__
