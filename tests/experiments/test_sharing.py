@@ -52,10 +52,10 @@ def other_process(whole):
 
 
 def test_a_run_that_another_process_is_at_is_refused_by_its_number_and_left_alone(whole, other_process):
-    before = {file.name: file.read_bytes() for file in whole.folder.iterdir()}
+    before = {file: file.read_bytes() for file in whole.folder.rglob("*") if file.is_file()}
     with pytest.raises(FedtierError, match=f"is in use by process {other_process[0].pid}"):
         resume_experiment(whole.folder, progress=QUIET)
-    assert {file.name: file.read_bytes() for file in whole.folder.iterdir()} == before
+    assert {file: file.read_bytes() for file in whole.folder.rglob("*") if file.is_file()} == before
 
 
 def test_a_cell_that_another_process_is_at_is_waited_for_and_then_found(whole, other_process, monkeypatch):

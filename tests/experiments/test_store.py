@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -113,10 +114,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(fedtier, tmp_path):
 
 
 def copy(source: Path, target: Path) -> Path:
-    target.mkdir()
-    for file in source.iterdir():
-        (target / file.name).write_bytes(file.read_bytes())
-    return target
+    return shutil.copytree(source, target)
 
 
 def test_a_truncated_checkpoint_is_refused_by_name_and_nothing_else_is_touched(fedtier, whole, tmp_path):

@@ -30,6 +30,7 @@ from ..experiments.record import Spent, finish, row
 from ..experiments.run import Result
 from ..experiments.run_folder import RunFolder
 from ..experiments.stopping import Stopped
+from ..experiments.verdicts import check_judges, verdict_row, verdicts
 from ..federation import Plan
 from ..protocol import Ask, Driver, Interrupted, Job, Ledger, Record, ServerSeal, drive, message_shapes
 from .rows import open_server, specs
@@ -73,6 +74,7 @@ class _Server:
         progress: Progress, stopped: Callable[[], bool], seal: ServerSeal | None,
     ) -> None:  # fmt: skip
         self.run, self.experiment, self.store, self.progress = run, experiment, store, progress
+        self.judges = check_judges(experiment)
         self.plan = Plan(*(table[0] for table in experiment.plan))
         self.federation = jax.tree.map(lambda a: a[0], experiment.federation._replace(arrays=()))
         self.federation = self.federation._replace(arrays=experiment.federation.arrays)
@@ -155,6 +157,9 @@ class _Server:
         spent = Spent(int(ledger.bytes_down), int(ledger.bytes_up), steps)
         seconds = {"compile": 0.0, "run": self.seconds()}
         line = row(scores, 0, number, self.run.config.run.seed, spent, seconds, self.experiment.unit(0))
+        if number == self.run.config.run.rounds:  # of the global model: a site's rows and predictions are its own
+            x = jax.tree.map(lambda a: a[None], self.experiment.method.global_model(ledger.server))
+            line |= verdict_row(verdicts(self.experiment, self.judges, x, ()).get(0, []))
         self.store.append([line])
         self.written += 1
         self.store.write("sites.json", json.dumps(_table(self.run.wire.sites, ledger), indent=1).encode())

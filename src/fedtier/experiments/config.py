@@ -23,7 +23,7 @@ from ..datasets import NAMES, OPTIONS, SETS, who_takes
 from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.flat import KEYS_OF_PARTS
-from . import own_code
+from . import judges, own_code
 from .held import is_elsewhere, is_object, marked, value_of
 from .own_code import is_own, short
 
@@ -257,6 +257,10 @@ class RunTable(Table):
     checkpoint_every: int = described(
         100, "The state is saved every so many rounds, and at the end.", unit="rounds", example=10, ge=1
     )
+    metrics: list[Word] = described(
+        [], 'Metrics of the final models beside the usual ones, in words or as a function of your own: "my.py:cost".',
+        example=["auc", "log_loss"],
+    )  # fmt: skip
     keep_personal: float = described(
         1.0, "Personal models are kept in the run's bundle where all of them fit into this; 0: never.", unit="GiB",
         example=10.0, ge=0, allow_inf_nan=False,
@@ -283,6 +287,9 @@ class Config(Table):
             content["run"].pop("rounds")
         content["run"].pop("checkpoint_every")
         content["run"].pop("keep_personal")
+        for table, key in (("data", "new_clients"), ("run", "metrics")):  # runs from before there were such keys
+            if not content[table][key]:
+                content[table].pop(key)
         content["data"].pop("folder")
         tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
@@ -434,6 +441,7 @@ def _check_together(config: Config) -> None:
         require(not (isinstance(value, list) and data.new_clients), name, value, rule)
     if not is_own(config.model.name):
         choice("model.name", config.model.name, MODELS)
+    judges.check_names(run.metrics)
     _check_data(data)
     _check_server(config)
 
@@ -446,8 +454,7 @@ def _check_data(data: Data) -> None:
     for key, rule in (SETS[data.name].needs if data.name in SETS else {}).items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
     if data.new_clients:
-        labelled = data.name not in SETS or SETS[data.name].labelled
-        rule = f"is not read with data.name = {data.name!r}"
+        labelled, rule = data.name not in SETS or SETS[data.name].labelled, f"is not read with data.name = {data.name!r}"
         require(labelled, "data.new_clients", data.new_clients, rule, "a new client's model is judged by labels")
     if data.file is not None and "file" not in takes:
         hint = "leave out data.name, or data.file"

@@ -12,7 +12,7 @@ from ..datasets import Dataset
 from ..errors import FedtierError, require
 from ..problem import Loss, Model, cnn, cross_entropy, huber_error, linear, mlp, scaled, softmax, squared_error
 from .config import Config, ModelTable
-from .own_code import is_own
+from .own_code import Place, is_own, is_path
 from .own_models import own_model
 
 
@@ -45,7 +45,15 @@ class Recipe(NamedTuple):
 def recipe_of(config: Config, dataset: Dataset) -> Recipe:
     """The recipe of the model that `config` trains on `dataset`."""
     task = "regression" if dataset.task == "regression" else "classification"
-    return Recipe(config.model.model_dump(), dataset.shape, dataset.outputs, task)
+    return Recipe(absolute(config.model.model_dump()), dataset.shape, dataset.outputs, task)
+
+
+def absolute(table: dict[str, Any]) -> dict[str, Any]:
+    """[model] with the file of a model of one's own by its whole path, so that it is found from anywhere on this machine."""
+    if not is_path(table["name"]):
+        return table
+    file, name = Place.of(table["name"])
+    return table | {"name": f"{file.absolute()}:{name}"}
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:

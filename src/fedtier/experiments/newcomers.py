@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 
 from ..compilation import jitted
 from ..engines import State
-from ..errors import FedtierError
+from ..errors import FedtierError, require
 from ..federation import View, Window
 from ..methods.method import Method, Turn, turn_of
 from ..problem import Spec
@@ -54,6 +54,8 @@ def newcomer_evaluator(experiment: Experiment) -> Callable[[State, int], NewScor
     """evaluate(state, round) -> the scores of the newcomers; None where there are none."""
     if experiment.new is None:
         return lambda state, number: None
+    rule = "cannot be measured with a black box at the clients, which has no compiled form"
+    require(experiment.compiles, "data.new_clients", experiment.config.data.new_clients, rule, "leave it out")
     spec, count = spec_of_newcomer(experiment.config), experiment.new.train.start.shape[-1]
 
     def one_seed(member: tuple) -> tuple[Quality, Quality]:

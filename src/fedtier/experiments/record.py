@@ -18,6 +18,7 @@ from .bundle.keep import keep_bundle
 from .metrics import Scores, Traffic, error_spread, evaluated_clients, spread
 from .newcomers import NewScores, newcomers_told
 from .run_folder import RunFolder
+from .verdicts import Verdict, verdicts_by_client
 
 
 class Spent(NamedTuple):
@@ -78,7 +79,7 @@ def row_of(
 
 def finish(
     experiment: Experiment, store: RunFolder, state: State, scores: Scores, diverged: Collection[int] = (),
-    new: NewScores | None = None,
+    new: NewScores | None = None, found: dict[int, list[Verdict]] | None = None,
 ) -> None:  # fmt: skip
     """The files of a run that is over; seeds that `diverged` have no clients in them, and no final model."""
     x = experiment.method.global_model(state.server)
@@ -96,6 +97,7 @@ def finish(
         | _per_client(experiment, scores, s)
         | {"lost_replies": lost_replies(state, s)}
         | newcomers_told(new, experiment.new_names, s, experiment.unit(s))
+        | verdicts_by_client((found or {}).get(s, []))
         for s in range(len(scores.f1))
         if s not in diverged
     ]

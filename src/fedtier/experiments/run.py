@@ -27,6 +27,7 @@ from .record import finish, row_of
 from .run_folder import DIVERGED_FILE, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
 from .stopping import Stopped, stop_signals
 from .uncompiled import engine_of
+from .verdicts import Verdict, check_judges, verdict_row, verdicts
 
 MOST_NAMED = 5  # clients in a warning about lost replies
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
@@ -140,6 +141,7 @@ class Session:
 
     def __init__(self, experiment: Experiment, files: RunFolder, progress: Progress, profile: Profile) -> None:
         self.experiment, self.files, self.progress, self.profile = experiment, files, progress, profile
+        self.judges = check_judges(experiment)
         self.stops = stops(experiment.config)
         capacity = max((b - a for a, b in zip([0, *self.stops], self.stops, strict=False)), default=1)
         self.engine = engine_of(experiment, max(1, capacity))
@@ -179,7 +181,7 @@ class Session:
                     self.files.log(f"stopped after round {stop}")
                     raise Stopped(self.files.folder, stop)
         self.progress.stop()
-        finish(self.experiment, self.files, self.state, scores, self.diverged, self.new)
+        finish(self.experiment, self.files, self.state, scores, self.diverged, self.new, self._judged(scores))
         self._warn()
         config = self.experiment.config
         return Result(self.files.folder, config, self.files.final_rows(config), self.experiment, self.state)
@@ -199,7 +201,7 @@ class Session:
         """Compiles rounds and evaluation; the scores of the state as it is."""
         config = self.experiment.config
         self.evaluate, self.bytes_per_message = evaluator(self.experiment, self.engine), traffic(self.experiment, self.state)
-        self.evaluate_new = newcomer_evaluator(self.experiment)
+        self.evaluate_new, self.verdicts = newcomer_evaluator(self.experiment), {}
         clock = time.perf_counter()
         with self.profile.span("compile", "rounds"):
             jax.block_until_ready(self._advance(self.state, self.round, 0))  # 0 rounds: nothing moves
@@ -245,6 +247,7 @@ class Session:
         rows = [
             row_of(self.experiment, self.bytes_per_message, scores, s, self.round, seconds)
             | newcomer_row(self.new, s, self.experiment.unit(s))
+            | verdict_row(self._judged(scores).get(s, []))
             for s in seeds
         ]
         with self.profile.span("checkpoints", "metrics"):
@@ -252,6 +255,14 @@ class Session:
             listener.rows(rows)
         self.written += len(rows)
         self.progress.update(self.round, rows)
+
+    def _judged(self, scores: Scores) -> dict[int, list[Verdict]]:
+        """What run.metrics say of the final models; nothing before the last round."""
+        if self.round < self.experiment.config.run.rounds or self.verdicts:
+            return self.verdicts
+        x = self.experiment.method.global_model(self.state.server)
+        self.verdicts = verdicts(self.experiment, self.judges, x, scores.models, self.diverged)
+        return self.verdicts
 
     def _checkpoint_is_due(self) -> bool:
         run = self.experiment.config.run

@@ -212,11 +212,16 @@ def _version(package: str) -> str | None:
         return None
 
 
-def environment() -> dict[str, Any]:
+def package_versions() -> dict[str, str | None]:
+    """Of fedtier and of the packages that determine its numbers."""
     packages = ("fedtier", "jax", "jaxlib", "optax", "equinox", "numpy", "safetensors")
+    return {name: _version(name) for name in packages}
+
+
+def environment() -> dict[str, Any]:
     device = jax.devices()[0]
     return {
-        "versions": {name: _version(name) for name in packages},
+        "versions": package_versions(),
         "code": code_digest(),
         "python": platform.python_version(),
         "machine": platform.machine(),

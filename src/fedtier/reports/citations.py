@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..datasets.references import CITATIONS
 from ..experiments.config import Config
 from ..methods.references import FEDAVG
 
@@ -19,40 +20,6 @@ JAX = """@software{jax2018github,
   url = {http://github.com/jax-ml/jax},
   year = {2018}
 }"""
-
-DATA = {
-    "digits": """@misc{alpaydin1998digits,
-  title = {Optical Recognition of Handwritten Digits},
-  author = {Alpaydin, E. and Kaynak, C.},
-  howpublished = {UCI Machine Learning Repository},
-  year = {1998}
-}""",
-    "mnist": """@article{lecun1998mnist,
-  title = {Gradient-based learning applied to document recognition},
-  author = {LeCun, Yann and Bottou, L{\\'e}on and Bengio, Yoshua and Haffner, Patrick},
-  journal = {Proceedings of the IEEE},
-  volume = {86}, number = {11}, pages = {2278--2324},
-  year = {1998}
-}""",
-    "fashion-mnist": """@article{xiao2017fashion,
-  title = {{Fashion-MNIST}: a Novel Image Dataset for Benchmarking Machine Learning Algorithms},
-  author = {Xiao, Han and Rasul, Kashif and Vollgraf, Roland},
-  journal = {arXiv preprint arXiv:1708.07747},
-  year = {2017}
-}""",
-    "cifar10": """@techreport{krizhevsky2009cifar,
-  title = {Learning Multiple Layers of Features from Tiny Images},
-  author = {Krizhevsky, Alex},
-  institution = {University of Toronto},
-  year = {2009}
-}""",
-    "heart-disease": """@misc{janosi1988heart,
-  title = {Heart Disease},
-  author = {Janosi, Andras and Steinbrunn, William and Pfisterer, Matthias and Detrano, Robert},
-  howpublished = {UCI Machine Learning Repository},
-  year = {1988}
-}""",
-}
 
 PARTITIONS = {
     "dirichlet": """@inproceedings{yurochkin2019bayesian,
@@ -75,7 +42,7 @@ PARTITIONS = {
 def bibliography(config: Config) -> str:
     """BibTeX of fedtier, JAX, the method, the data set and the partition that `config` uses, each once."""
     reference = config.method.entry.reference
-    parts = [FEDTIER, JAX, reference, DATA.get(config.data.name, ""), PARTITIONS.get(config.data.partition, "")]
+    parts = [FEDTIER, JAX, reference, CITATIONS.get(config.data.name, ""), PARTITIONS.get(config.data.partition, "")]
     if config.data.partition == "classes":
         parts.append(FEDAVG)  # the split by shards comes from the same paper
     return "\n\n".join(dict.fromkeys(part for part in parts if part))

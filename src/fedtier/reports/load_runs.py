@@ -25,7 +25,10 @@ from ..experiments.run_folder import DIVERGED_FILE, LABELS_FILE, SET_ASIDE, RunF
 from ..methods.registry import METHODS
 
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
-NO_MATTER = {*(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients")), ("data", "folder")}
+NO_MATTER = {
+    *(("run", key) for key in ("seed", "seeds", "eval_every", "checkpoint_every", "eval_clients", "keep_personal", "metrics")),
+    ("data", "folder"),
+}
 
 # The metrics of a report, where a run has them.
 SHOWN = ("global", "personal_by_rows", "personal", "worst", *REGRESSION_METRICS, "loss")
@@ -75,7 +78,7 @@ class Curve(NamedTuple):
     def client(self, number: int) -> str:
         """What a client is called: by its owner's name, or by its number."""
         name = self.names[number] if number < len(self.names) else str(number)
-        return f"client {name}" if name == str(number) else name
+        return f"client {name}" if name.isdecimal() else name
 
 
 class Band(NamedTuple):

@@ -16,6 +16,7 @@ from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
 from ..methods import registry
+from . import further
 from .clients import clients_of, worst_of
 from .layout import folded
 from .load_runs import at, load_run
@@ -65,7 +66,13 @@ def run_table(result: Result) -> list[Part]:
         table.add_row("±", *(_half(result, column) for column in shown))
     outcome = Outcome(Comparison([Cell("", "", config, result.folder)], "", _metrics(shown)), {("", ""): final})
     words = [folded(note(outcome)), *_worst(result), *_new_clients(final), _cost(final)]
-    return [table, *words, f"results: {result.folder}", f"next: fedtier report {result.folder} --out report.html"]
+    return [
+        table,
+        *further.table(final),
+        *words,
+        f"results: {result.folder}",
+        f"next: fedtier report {result.folder} --out report.html",
+    ]
 
 
 def _metrics(shown: list[Column]) -> tuple[str, ...]:

@@ -122,10 +122,10 @@ def scalars(row: Row) -> Iterator[tuple[str, float]]:
     for name, value in row.items():
         if name in ("round", "seed"):
             continue
-        inside = value.items() if isinstance(value, dict) else [("", value)]
-        for key, number in inside:
-            if number is not None:
-                yield (f"{name}/{key}" if key else name), float(number)
+        if isinstance(value, dict):
+            yield from ((f"{name}/{key}", number) for key, number in scalars(value))
+        elif value is not None:
+            yield name, float(value)
 
 
 def _seeds(config: Config) -> range:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedtier.errors import FedtierError
 from fedtier.experiments.bundle import Bundle
 
 from .conftest import held_back, personal_model, write_patients
@@ -32,6 +33,7 @@ REGRESSION = (
 ELSEWHERE = """
 import json, sys
 import numpy as np
+from fedtier.errors import FedtierError
 from fedtier.experiments.bundle import Bundle
 for folder, rows, client, out in json.load(sys.stdin):
     np.save(out, Bundle.load(folder).predict(rows, client=client).probabilities)
@@ -116,3 +118,18 @@ def test_a_saved_copy_of_one_seed_is_the_same_bundle(finished, tmp_path):
         np.testing.assert_array_equal(copy.predict(rows, client).probabilities, second.predict(rows, client).probabilities)
     first = Bundle.load(result.folder)
     assert first.seed == 0 and np.abs(first.predict(rows).probabilities - copy.predict(rows).probabilities).max() > 1e-3
+
+
+def test_a_model_of_ones_own_is_rebuilt_from_the_file_it_came_from(finished, tmp_path, monkeypatch):
+    (tmp_path / "net.py").write_text(
+        "from fedtier.problem import mlp\ndef make(features, outputs, *, width=3):\n    return mlp(features, outputs, width)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    result = finished("table", "model.name=net.py:make", "model.width=5", "method.name=fedavg", "run.rounds=1")
+    monkeypatch.chdir(result.folder)
+    bundle = Bundle.load(result.folder)
+    assert bundle.parameters("bern").layers[0].weight.shape[0] == 5
+    assert bundle.predict(result.config.data.file).probabilities.shape == (240, 2)
+    (tmp_path / "net.py").unlink()
+    with pytest.raises(FedtierError, match="is not there"):
+        Bundle.load(result.folder)

@@ -117,6 +117,13 @@ class Bundle:
         found = predictions_of(self.preparation.label, self.outputs(given.inputs, client), given.truth)
         return found._replace(unused=given.unused)
 
+    def adapt(self, rows: Any, *, client: str = "new", steps: int | None = None, radius: float | None = None) -> Bundle:
+        """The bundle of a client that was not in training: the global model, and a personal one made from its labelled `rows`
+        by the method's own rule. `fedtier.experiments.bundle.adapt` says more, and measures."""
+        from .adapt import adapt
+
+        return adapt(self, rows, client=client, steps=steps, radius=radius).bundle
+
     @cached_property
     def network(self) -> Model:
         """The model as functions, fed with prepared inputs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ...datasets import Dataset
+from ...datasets.references import CITATIONS, LICENCES
 from ..assemble import Experiment
 from ..config import Config
 from ..data import seeds_of
 from ..models import recipe_of
-from ..run_folder import RunFolder, environment
+from ..run_folder import RunFolder, code_digest, package_versions
 from .about import About
 from .bundle import write
 from .rows import Reading
@@ -58,7 +60,7 @@ def keep_bundle(
         steps=int(experiment.steps[-1].max()),
         round=config.run.rounds,
         diverged=tuple(seeds_of(config)[s] for s in sorted(diverged)),
-        data={"name": config.data.title, "rows": RunFolder(folder.parent).made_from().data},
+        data=_origin(config, RunFolder(folder.parent).made_from().data),
         versions=versions(),
     )
     write(folder, about, x, personal if kept else None)
@@ -78,6 +80,12 @@ def _why(experiment: Experiment, kept: bool, clients: int) -> str:
     return f"{rule}; raise it in the run's config.toml and `fedtier resume` the run, or `fedtier adapt` one client"
 
 
+def _origin(config: Config, digest: str) -> dict[str, str]:
+    """What is known of the training data: its name, a digest of its rows; of a published set whom to cite, and its licence."""
+    known = {"citation": CITATIONS.get(config.data.name, ""), "licence": LICENCES.get(config.data.name, "")}
+    return {"name": config.data.title, "rows": digest} | {key: words for key, words in known.items() if words}
+
+
 def _preparations(config: Config, dataset: Dataset) -> Any:
     return dataset.preparations or (dataset.preparation,) * config.run.seeds
 
@@ -89,5 +97,4 @@ def _columns(dataset: Dataset) -> tuple[str, ...]:
 
 def versions() -> dict[str, Any]:
     """Of the packages that matter for a bundle, and of Python."""
-    found = environment()
-    return found["versions"] | {"python": found["python"], "code": found["code"]}
+    return package_versions() | {"python": platform.python_version(), "code": code_digest()}

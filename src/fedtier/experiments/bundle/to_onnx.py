@@ -6,6 +6,7 @@ that are arrays are one input, `rows`, float32. Outputs: `predicted` and `probab
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,10 @@ def to_onnx(bundle: Bundle, file: Path, client: str | None = None) -> list[Path]
 
 def _onnx(file: Path) -> Any:
     try:
-        import onnx
+        return import_module("onnx")
     except ImportError:
         hint = "pip install 'fedtier[onnx]', or export to numpy"
         raise FedtierError("--to", str(file), "needs the package onnx", hint) from None
-    return onnx
 
 
 class _Graph:

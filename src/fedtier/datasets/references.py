@@ -1,0 +1,45 @@
+"""What to cite for a published data set, and the licence that its publisher states, where one does."""
+
+from __future__ import annotations
+
+CITATIONS = {
+    "digits": """@misc{alpaydin1998digits,
+  title = {Optical Recognition of Handwritten Digits},
+  author = {Alpaydin, E. and Kaynak, C.},
+  howpublished = {UCI Machine Learning Repository},
+  year = {1998}
+}""",
+    "mnist": """@article{lecun1998mnist,
+  title = {Gradient-based learning applied to document recognition},
+  author = {LeCun, Yann and Bottou, L{\\'e}on and Bengio, Yoshua and Haffner, Patrick},
+  journal = {Proceedings of the IEEE},
+  volume = {86}, number = {11}, pages = {2278--2324},
+  year = {1998}
+}""",
+    "fashion-mnist": """@article{xiao2017fashion,
+  title = {{Fashion-MNIST}: a Novel Image Dataset for Benchmarking Machine Learning Algorithms},
+  author = {Xiao, Han and Rasul, Kashif and Vollgraf, Roland},
+  journal = {arXiv preprint arXiv:1708.07747},
+  year = {2017}
+}""",
+    "cifar10": """@techreport{krizhevsky2009cifar,
+  title = {Learning Multiple Layers of Features from Tiny Images},
+  author = {Krizhevsky, Alex},
+  institution = {University of Toronto},
+  year = {2009}
+}""",
+    "heart-disease": """@misc{janosi1988heart,
+  title = {Heart Disease},
+  author = {Janosi, Andras and Steinbrunn, William and Pfisterer, Matthias and Detrano, Robert},
+  howpublished = {UCI Machine Learning Repository},
+  year = {1988}
+}""",
+}
+
+LICENCES = {
+    "digits": "CC BY 4.0 (UCI Machine Learning Repository)",
+    "heart-disease": "CC BY 4.0 (UCI Machine Learning Repository)",
+    "activity": "CC BY 4.0 (UCI Machine Learning Repository)",
+    "fashion-mnist": "MIT",
+    "spoken-digits": "CC BY-SA 4.0",
+}
