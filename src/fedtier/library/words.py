@@ -22,8 +22,8 @@ def word(value: Any) -> Any:
         return str(value)
     if value is None or isinstance(value, PLAIN):
         return value
-    if isinstance(value, list | tuple) and all(isinstance(one, PLAIN) for one in value):
-        return list(value)
+    if type(value) in (list, tuple):  # not a tuple with names: a part is one
+        return [word(one) for one in value]
     if getattr(value, "ndim", 1) == 0:  # a number of NumPy or JAX
         return np.asarray(value).item()
     return Held(_called(value), value)
