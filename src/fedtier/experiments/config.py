@@ -24,7 +24,7 @@ from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.flat import KEYS_OF_PARTS
 from . import judges, own_code
-from .held import is_elsewhere, is_object, marked, named, value_of
+from .held import is_elsewhere, is_object, marked, value_of
 from .own_code import is_own, short
 
 Share = float
@@ -291,12 +291,8 @@ class Config(Table):
             if not content[table][key]:
                 content[table].pop(key)
         content["data"].pop("folder")
-        tables = {name: {key: _marked(value) for key, value in table.items()} for name, table in content.items()}
+        tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
-
-
-def _marked(value: Any) -> Any:
-    return [marked(one) for one in value] if isinstance(value, list) else marked(value)
 
 
 TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}
@@ -344,8 +340,6 @@ def validate(tables: dict[str, Any]) -> Config:
             if key not in known:
                 of = f" for {content.get('name', 'zo_hfl')}" if table == "method" else ""
                 raise FedtierError(f"{table}.{key}", value, f"is no key of [{table}]{of}", nearest(key, known))
-    if isinstance(tables.get("run", {}).get("metrics"), list):
-        tables["run"]["metrics"] = [named(one) for one in tables["run"]["metrics"]]
     given = tables.get("method", {})
     tables["method"] = _method_keys(given)
     if is_own(tables.get("model", {}).get("name")):

@@ -30,11 +30,6 @@ class Held(str):
         return self.removeprefix(PREFIX), self.value
 
 
-def named(value: Any) -> Any:
-    """A function as the word that stands for it; any other value as it is."""
-    return Held(getattr(value, "__name__", type(value).__name__), value) if callable(value) else value
-
-
 def is_object(word: object) -> bool:
     """Whether the word stands for an object, here or in the program that wrote it."""
     return isinstance(word, str) and word.startswith(PREFIX)
