@@ -8,6 +8,12 @@ from types import ModuleType
 from typing import Any
 
 MODULES = (
+    "fedtier.library.data",
+    "fedtier.library.choices",
+    "fedtier.library.train",
+    "fedtier.library.result",
+    "fedtier.library.compare",
+    "fedtier.library.metrics",
     "fedtier.problem",
     "fedtier.problem.closed_forms",
     "fedtier.datasets",
@@ -23,6 +29,8 @@ MODULES = (
     "fedtier.experiments.comparison",
     "fedtier.experiments.outcomes",
     "fedtier.experiments.search",
+    "fedtier.experiments.own_code",
+    "fedtier.experiments.black_box",
     "fedtier.theory.constants",
     "fedtier.theory.sphere",
     "fedtier.theory.local",

@@ -52,6 +52,8 @@ def _row(name: str, key: str, field: FieldInfo) -> list[str]:
 def _kinds(annotation: Any) -> str:
     if typing.get_origin(annotation) is typing.Literal:
         return ", ".join(f"`{choice}`" for choice in typing.get_args(annotation))
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _kinds(typing.get_args(annotation)[0])
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         return " or ".join(_kinds(part) for part in typing.get_args(annotation) if part is not type(None))
     if typing.get_origin(annotation) is list:

@@ -68,7 +68,7 @@ def _own_code(content: dict[str, dict[str, Any]], folder: Path) -> list[str]:
     """Copies the user's files that the tables name, which name the copies then; the words."""
     words = []
     for table, key in OWN_CODE:
-        word = content[table].get(key)
+        word = str(content[table].get(key, ""))
         if is_path(word):
             shutil.copy(Place.of(word).file, folder)
             content[table][key] = bare(word)

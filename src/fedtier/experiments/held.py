@@ -42,6 +42,8 @@ def is_elsewhere(word: object) -> bool:
 
 def marked(word: Any) -> Any:
     """What tells the word from others: two objects of one name are two things, and no run of one is found for the other."""
+    if isinstance(word, list):
+        return [marked(one) for one in word]
     return f"{word} {word.mark}" if isinstance(word, Held) else word
 
 

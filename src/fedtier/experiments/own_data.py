@@ -47,7 +47,7 @@ def as_dataset(found: Any, options: dict[str, Any], name: str) -> Dataset:
     reading |= {"label": "labels", "owner": "owner" if "owner" in arrays else None}
     with tempfile.TemporaryDirectory() as folder:  # one way to read arrays, with all its checks
         file = Path(folder) / "arrays.npz"
-        np.savez(file, **arrays)
+        np.savez(file, allow_pickle=False, **arrays)
         return from_file(file, **reading)._replace(name=name)
 
 
@@ -58,6 +58,6 @@ def raw_dataset(arrays: Sequence[np.ndarray], name: str) -> Dataset:
     rule = f"must be one number for each of the {len(values)} rows"
     require(targets.shape == (len(values),), f"{name}: labels", targets.shape, rule)
     codes, names = (None, ()) if owner is None else ordered(f"{name}: owner", as_words(column_of("owner", owner)))
-    require(codes is None or len(codes) == len(values), f"{name}: owner", np.shape(owner), rule)
+    require(codes is None or len(codes) == len(values), f"{name}: owner", f"{0 if codes is None else len(codes)} values", rule)
     groups = tenths_of(targets) if len(np.unique(targets)) > 1 else (np.zeros(len(values), np.int32), ("all",))
     return Dataset(name, values, targets, (), codes, names, task="regression", tenths=groups)

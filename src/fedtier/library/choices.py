@@ -66,8 +66,8 @@ def _chosen(name: str, problem: Any, options: dict[str, Any]) -> MethodChoice:
             black_box = part == "local" and callable(value) and not isinstance(value, ProjectedSgd)
             fits = isinstance(value, kind.type) or black_box
             require(fits, part, value, f"must be {kind.words}", f"for example {part}={kind.example}")
-            if black_box:
-                check_solver(value)
+            if callable(value) and black_box:
+                check_solver(value)  # pyright: ignore[reportArgumentType]  ProjectedSgd is no black box
     table = given({"problem": problem} | options)
     choice = MethodChoice(name, table)
     with as_arguments():
@@ -118,7 +118,7 @@ def as_method(given: Any) -> MethodChoice:
         raise FedtierError("method", given.name, "is bound to a problem already, which cannot be measured from outside", hint)
     fits = isinstance(given, str) or callable(given)
     require(fits, "method", given, "must be a method", "ft.zo_hfl(), a name, or a function of the problem")
-    return method(given)
+    return _chosen(word(given), None, {})
 
 
 @dataclass(frozen=True, repr=False)

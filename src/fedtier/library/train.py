@@ -41,7 +41,8 @@ def train(
     method      ft.zo_hfl(...), any other of ft's methods, a name, or a function of your own: method(problem) -> Method
     data        what `ft.federate` returned, or what it takes
     model       ft.mlp(hidden=64) and the like, a path, or a model of your own (`ft.model`); linear by default
-    rounds, participation, tau, seeds, ...    the keys of [run]; what is left out has the default of a configuration
+    rounds, participation, tau, seeds, ...    the keys of [run]; what is left out has the default of a configuration. metrics=
+                ["macro_f1", my_metric] adds scores at the end, by name or by a function of truth and prediction
     folder      a new folder for the run, which `fedtier report`, `resume` and `predict` read; without it nothing is kept on
                 disk longer than the result lives
     progress    a bar: by default where a person is watching, in a terminal or a notebook

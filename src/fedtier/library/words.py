@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import FedtierError
 from ..experiments.config import TABLES
 from ..experiments.held import Held
@@ -20,10 +22,10 @@ def word(value: Any) -> Any:
         return str(value)
     if value is None or isinstance(value, PLAIN):
         return value
-    if isinstance(value, list | tuple) and all(isinstance(one, PLAIN) for one in value):
-        return list(value)
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a number of NumPy or JAX
-        return value.item()
+    if type(value) in (list, tuple):  # not a tuple with names: a part is one
+        return [word(one) for one in value]
+    if getattr(value, "ndim", 1) == 0:  # a number of NumPy or JAX
+        return np.asarray(value).item()
     return Held(_called(value), value)
 
 
