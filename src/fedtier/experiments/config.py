@@ -292,12 +292,8 @@ class Config(Table):
             if not content[table][key]:
                 content[table].pop(key)
         content["data"].pop("folder")
-        tables = {name: {key: _marked(value) for key, value in table.items()} for name, table in content.items()}
+        tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
-
-
-def _marked(value: Any) -> Any:
-    return [marked(one) for one in value] if isinstance(value, list) else marked(value)
 
 
 TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}
@@ -461,8 +457,7 @@ def _check_data(data: Data) -> None:
     for key, rule in (SETS[data.name].needs if data.name in SETS else {}).items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
     if data.new_clients:
-        labelled = data.name not in SETS or SETS[data.name].labelled
-        rule = f"is not read with data.name = {data.name!r}"
+        labelled, rule = data.name not in SETS or SETS[data.name].labelled, f"is not read with data.name = {data.name!r}"
         require(labelled, "data.new_clients", data.new_clients, rule, "a new client's model is judged by labels")
     if data.file is not None and "file" not in takes:
         hint = "leave out data.name, or data.file"
