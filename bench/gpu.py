@@ -104,7 +104,7 @@ def plain(x, labels, rows, steps, lr, y, constant, *, precision="highest", lengt
         def step(t, y):
             inputs = (x.at[rows[t]].get(mode="promise_in_bounds").astype(jnp.float32) - SHIFT) * SCALE
             logits = jnp.einsum("pcf,bf->pcb", y, inputs, precision=precision)
-            p = (jax.nn.softmax(logits, axis=1) - (jnp.arange(CLASSES)[:, None] == labels[rows[t]])) / BATCH
+            p = (jax.nn.softmax(logits, axis=1) - (jnp.arange(CLASSES)[:, None] == labels[rows[t]][None])[None]) / BATCH
             return y - lr[t] * (jnp.einsum("pcb,bf->pcf", p, inputs, precision=precision) + MU * y + constant)
 
         def stretch(k, y):

@@ -26,7 +26,7 @@ def run(code: str, monkeypatch) -> dict:
     return names
 
 
-@pytest.mark.parametrize(("place", "name"), enumerate(SHOWN))
+@pytest.mark.parametrize(("place", "name"), list(enumerate(SHOWN)))
 def test_the_readme_the_example_and_the_notebook_have_one_text(place, name):
     text = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
     assert text.split('"""', 2)[2].strip() == BLOCKS[place].strip()

@@ -68,8 +68,8 @@ def test_missing_values_are_filled_dropped_or_refused_as_chosen(tmp_path):
 def test_a_name_that_two_columns_have_cannot_be_the_label_the_owner_or_the_weight(tmp_path):
     """The second column called like the label would be a feature that tells the answer."""
     path = csv(tmp_path, "a,y,y,w,w\n1,0,0,1,1\n2,1,1,1,2\n3,1,1,1,1\n")
-    refused(path, "data.label = 'y': is the name of two columns", label="y")
-    refused(path, "data.owner = 'y': is the name of two columns", label="a", owner="y")
+    refused(path, "label = 'y': is the name of two columns", label="y")
+    refused(path, "owner = 'y': is the name of two columns", label="a", owner="y")
     refused(path, "data.weight = 'w': is the name of two columns", label="a", weight="w")
     assert everyone(load("file", file=path, label="a")).columns == ("y", "y (2)", "w (2)")
 

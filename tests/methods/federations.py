@@ -24,7 +24,7 @@ def digits(clients=10, radius=None, seed=0, dtype=np.float32, limit=600):
     return federation
 
 
-def bumpy_plan(rounds, clients=10, tau=2.0, seed=1):
+def bumpy_plan(rounds, clients=10, tau=2.0, seed=49):
     """Unequal H, stragglers and drop-outs."""
     taus = np.linspace(0.5, 1.5, clients) * tau
     rng = np.random.default_rng(seed)

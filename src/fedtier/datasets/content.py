@@ -192,7 +192,7 @@ def _npz(path: Path, *, single: bool = False) -> Iterator[Any]:
         if single:
             yield np.load(path, allow_pickle=False)
             return
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise FedtierError("file", str(path), "is a single array, not a .npz", SAVEZ)
             yield file
