@@ -174,6 +174,13 @@ def test_a_site_without_time_makes_one_step_and_with_much_time_all(tmp_path):
     assert bound.final[0]["local_steps"] == int(plan.steps[~hurried].sum()) + hurried.sum()
 
 
+def test_between_sites_further_metrics_judge_the_global_model_alone(tmp_path):
+    setup(tmp_path, "method.name=fedavg", "run.rounds=2", 'run.metrics=["log_loss"]')
+    (row,) = between(tmp_path / "fed", sites(tmp_path / "fed")).final
+    assert row["metrics"]["log_loss"]["global"] == pytest.approx(row["global_loss"], rel=1e-5)
+    assert row["metrics"]["log_loss"]["personal"]["mean"] is None
+
+
 @pytest.mark.slow
 def test_sites_in_processes_of_their_own_give_the_same_bits(tmp_path):
     setup(tmp_path, "method.name=fedavg", "run.rounds=4")

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import fedtier as ft
 from fedtier.datasets.preparation import Label
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
@@ -112,3 +113,14 @@ def test_a_metric_of_ones_own_that_fails_is_told_with_its_line(tmp_path):
     (judge,) = judges_of([f"{tmp_path / 'mine.py'}:cost"], "classification")
     with pytest.raises(FedtierError, match=r"mine\.py, line 2"):
         judge(rows_of(TWO, [0, 1], [[1.0, 0.0], [0.0, 1.0]]))
+
+
+def test_a_program_gives_a_metric_as_the_function_it_is(tmp_path):
+    def wrong(truth, predicted):
+        return (truth != predicted).mean()
+
+    frame = {"x": np.arange(80.0) % 7, "y": np.where(np.arange(80) % 7 > 3, "high", "low"), "who": np.arange(80) % 2}
+    data = ft.federate(frame, label="y", owner="who")
+    result = ft.train(ft.fedavg(), data, rounds=2, metrics=["accuracy", wrong])
+    told = result.run.final[0]["metrics"]
+    assert told["wrong"]["global"] == pytest.approx(1 - told["accuracy"]["global"])

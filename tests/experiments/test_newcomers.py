@@ -1,5 +1,6 @@
 """Clients that never train: their rows are nowhere in training, and their own models are made for them and measured apart."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -120,6 +121,36 @@ def test_where_clients_are_alike_the_adapted_model_is_the_global_one(tmp_path):
     found = adapt(bundle, tmp_path / "rows.csv", client="new")
     for ours, theirs in zip(found.bundle.personal["new"], bundle.model, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-3)
+
+
+def by_method(bundle, **keys):
+    """The same bundle as if another method had trained it."""
+    tables = {table: dict(content) for table, content in bundle.about.tables.items()} | {"method": keys}
+    return dataclasses.replace(bundle, about=bundle.about._replace(tables=tables))
+
+
+def test_by_a_method_with_a_lower_level_the_adapted_model_is_its_solution(alone):
+    """y minimises mean 1/2 (row y - label)^2 + mu/2 |y - x|^2: a linear system."""
+    result, own = alone
+    bundle = Bundle.load(result.folder)
+    keys = {"name": "zo_hfl", "preset": "paper", "proximity": 0.5, "batch": 4096, "client_lr": "constant(0.2)"}
+    found = by_method(bundle, **keys).adapt(own, steps=200).personal["new"]
+    given, label = bundle.read(own), bundle.preparation.label
+    rows = np.column_stack([given.inputs, np.ones(len(given.inputs))]).astype(float)
+    target = (given.truth - label.shift) * label.scale
+    x = np.append(bundle.model.weight[0], bundle.model.bias[0])
+    wanted = np.linalg.solve(rows.T @ rows / len(rows) + 0.5 * np.eye(3), rows.T @ target / len(rows) + 0.5 * x)
+    np.testing.assert_allclose(np.append(found.weight[0], found.bias[0]), wanted, atol=0.02)
+    assert np.abs(wanted - x).max() > 0.5
+
+
+def test_by_a_method_without_a_global_model_a_newcomer_starts_where_the_clients_did(alone):
+    result, own = alone
+    bundle = dataclasses.replace(Bundle.load(result.folder), model=None)
+    with pytest.raises(FedtierError, match="must be named: this method has personal models alone"):
+        bundle.predict(own)
+    found = by_method(bundle, name="local_only", batch=60, client_lr="constant(0.2)").adapt(own, steps=300, client="new")
+    assert found.predict(own, "new").rmse < 0.05
 
 
 def test_the_command_writes_a_bundle_that_predicts_for_the_new_client(alone, fedtier, tmp_path):

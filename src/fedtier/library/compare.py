@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from ..reports.progress import fitting
 from .choices import as_method, as_model
 from .data import Federated, federate
 from .metrics import Records
+from .scratch import Scratch
 from .train import run_table
 from .words import as_arguments
 
@@ -25,7 +25,7 @@ from .words import as_arguments
 class Table:
     """A comparison: means, 95 % intervals and differences to the baseline, paired by seed. Prints itself."""
 
-    def __init__(self, outcome: Outcome, kept: tempfile.TemporaryDirectory | None = None) -> None:
+    def __init__(self, outcome: Outcome, kept: Scratch | None = None) -> None:
         self.outcome, self._kept = outcome, kept  # a folder that goes when the table does
 
     @property
@@ -118,8 +118,8 @@ def compare(
         "data": federated.table, "model": as_model(model).table, "run": run_table(federated, run | {"seeds": seeds}),
         "methods": entries, "compare": {} if metrics is None else {"metrics": list(metrics)},
     }  # fmt: skip
-    kept = tempfile.TemporaryDirectory(prefix="fedtier-") if store is None else None
-    place = Path(store) if store is not None else Path(kept.name)  # pyright: ignore[reportOptionalMemberAccess]
+    kept = Scratch() if store is None else None
+    place = Path(store) if store is not None else kept.folder  # pyright: ignore[reportOptionalMemberAccess]
     shown = fitting(progress)
     with as_arguments():
         comparison = make_comparison(content, place, (), baseline)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -27,6 +26,7 @@ from ..reports.layout import plain
 from ..reports.load_runs import load_runs
 from ..reports.terminal import run_table
 from .metrics import Records
+from .scratch import Scratch
 
 
 class Result:
@@ -38,7 +38,7 @@ class Result:
     run                         underneath: experiment, state, configuration
     """
 
-    def __init__(self, run: Run, kept: tempfile.TemporaryDirectory | None = None) -> None:
+    def __init__(self, run: Run, kept: Scratch | None = None) -> None:
         self.run, self._kept = run, kept  # a folder that goes when the result does
 
     @property

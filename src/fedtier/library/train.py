@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ..reports.tracking import trackers
 from .choices import MethodChoice, as_method, as_model
 from .data import Federated, federate
 from .result import Result
+from .scratch import Scratch
 from .words import as_arguments, given
 
 
@@ -54,8 +54,8 @@ def train(
     }  # fmt: skip
     federated = data if isinstance(data, Federated) else federate(data)
     config = config_of(as_method(method), federated, model, keys)
-    kept = None if folder is not None else tempfile.TemporaryDirectory(prefix="fedtier-")
-    place = Path(folder) if folder is not None else Path(kept.name) / "run"  # pyright: ignore[reportOptionalMemberAccess]
+    kept = None if folder is not None else Scratch()
+    place = Path(folder) if folder is not None else kept.folder / "run"  # pyright: ignore[reportOptionalMemberAccess]
     try:
         with as_arguments():
             found = run_experiment(config, place, progress=fitting(progress), listen=trackers(tuple(track)))
