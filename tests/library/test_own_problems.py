@@ -117,7 +117,7 @@ def test_a_pytorch_module_trains_as_the_same_net_in_jax_does():
     start = {name: value.detach().numpy().copy() for name, value in net.named_parameters()}
 
     def apply(x, inputs):
-        return jnp.tanh(inputs @ x["0.weight"].T + x["0.bias"]) @ x["2.weight"].T + x["2.bias"]
+        return jnp.tanh(inputs @ x["0.weight"].T + x["0.bias"][None]) @ x["2.weight"].T + x["2.bias"][None]
 
     same = ft.Model("same", lambda key: {name: jnp.asarray(value) for name, value in start.items()}, apply)
     run = {"rounds": 4, "tau": 2, "eval_every": 4, "participation": 1.0}

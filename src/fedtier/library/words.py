@@ -48,4 +48,5 @@ def as_arguments() -> Iterator[None]:
         table, dot, key = error.name.partition(".")
         if not dot or table not in TABLES:
             raise
-        raise type(error)(key, error.value, error.rule, error.hint) from error.__cause__
+        name = table if key == "name" else key  # method.name is the argument `method`
+        raise type(error)(name, error.value, error.rule, error.hint) from error.__cause__
