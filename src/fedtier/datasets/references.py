@@ -34,6 +34,39 @@ CITATIONS = {
   howpublished = {UCI Machine Learning Repository},
   year = {1988}
 }""",
+    "activity": """@inproceedings{anguita2013activity,
+  title = {A Public Domain Dataset for Human Activity Recognition Using Smartphones},
+  author = {Anguita, Davide and Ghio, Alessandro and Oneto, Luca and Parra, Xavier and Reyes-Ortiz, Jorge Luis},
+  booktitle = {European Symposium on Artificial Neural Networks (ESANN)},
+  year = {2013}
+}""",
+    "qmnist": """@inproceedings{yadav2019qmnist,
+  title = {Cold Case: The Lost {MNIST} Digits},
+  author = {Yadav, Chhavi and Bottou, L{\\'e}on},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2019}
+}""",
+    "spoken-digits": """@misc{jackson2018spoken,
+  title = {Free Spoken Digit Dataset},
+  author = {Jackson, Zohar and others},
+  howpublished = {https://github.com/Jakobovski/free-spoken-digit-dataset},
+  year = {2018}
+}""",
+    "chem97": """@article{fielding2003chem97,
+  title = {Multilevel models for ordinal examination grades},
+  author = {Fielding, Antony and Yang, Min and Goldstein, Harvey},
+  journal = {Statistical Modelling},
+  volume = {3}, number = {2}, pages = {127--153},
+  year = {2003}
+}""",
+    "exam-scores": """@article{goldstein1993exam,
+  title = {A Multilevel Analysis of School Examination Results},
+  author = {Goldstein, Harvey and Rasbash, Jon and Yang, Min and Woodhouse, Geoffrey and Pan, Huiqi and Nuttall, Desmond and
+            Thomas, Sally},
+  journal = {Oxford Review of Education},
+  volume = {19}, number = {4}, pages = {425--433},
+  year = {1993}
+}""",
 }
 
 LICENCES = {

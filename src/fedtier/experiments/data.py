@@ -190,11 +190,25 @@ def _least(data: Data) -> int:
 
 def _validation(federation: Federation, share: float) -> Federation:
     """Rows to choose settings by, from training rows alone: the first of the server's window take the place of the test rows,
-    the last of each client's training rows that of its held-back rows. Nobody sees the real ones."""
+    the last of each client's training rows that of its held-back rows. Where the server has no rows, the global model is judged
+    on the validation rows of all clients together. Nobody sees the real ones."""
     start, size = federation.server
     held = jnp.asarray(count_of(share, size), size.dtype)
     train, apart = _held_from_train(federation.train, share)
-    return federation._replace(test=Window(start, held), server=Window(start + held, size - held), train=train, held=apart)
+    judged = federation._replace(test=Window(start, held), server=Window(start + held, size - held), train=train, held=apart)
+    return judged if int(size) else _judged_on_clients(judged)
+
+
+def _judged_on_clients(federation: Federation) -> Federation:
+    """The held-back rows of all clients once more, as test rows, behind the index: as long for every seed."""
+    index = np.asarray(federation.index)
+    windows = zip(*map(np.asarray, federation.held), strict=True)
+    together = np.concatenate([index[start : start + size] for start, size in windows])
+    behind = np.pad(together, (0, len(index) - len(together)))
+    kind = np.asarray(federation.test.start).dtype
+    return federation._replace(
+        index=np.concatenate([index, behind]), test=Window(kind.type(len(index)), kind.type(len(together)))
+    )
 
 
 def _owner(dataset: Dataset) -> np.ndarray:
