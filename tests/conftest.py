@@ -9,11 +9,16 @@ from pathlib import Path
 
 os.environ.setdefault("FEDTIER_CACHE", str(Path(tempfile.gettempdir()) / f"fedtier-tests-{os.getuid()}" / "xla"))
 
+# The quick tests are compiled quickly, not for speed; `make slow` and `make data` run the code as its users do.
+if os.environ.get("FEDTIER_TESTS") != "optimised":
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+
 from jaxtyping import install_import_hook
 
 # Shapes are checked by jaxtyping, types by beartype. An int is a fine float, as in the language itself.
 install_import_hook("fedtier", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))").__enter__()
 
+import jax
 import pytest
 
 from fedtier import cli
@@ -25,6 +30,7 @@ from fedtier.experiments.progress import Progress
 from .small_runs import METHODS, SHORT
 
 configure_jax()
+jax.config.update("jax_numpy_rank_promotion", "raise")  # a shape that is stretched without a word hides mistakes
 
 
 @pytest.fixture

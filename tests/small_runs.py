@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 METHODS = ("zo_hfl", "fedavg", "server_only", "local_only")
 SMALL = ["data.name=synthetic", "data.clients=4", "data.partition=natural", "data.client_test_share=0.3"]
 SHORT = [*SMALL, "run.rounds=6", "run.eval_every=2", "run.checkpoint_every=4", "run.tau=1", "run.participation=1"]
@@ -16,3 +18,12 @@ def metrics(folder: Path) -> list[dict]:
     """The rows of a run, all but their seconds."""
     rows = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
     return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+def mostly_slow(cases, *quick):
+    """`cases` for a parametrized test: those in `quick` belong to every run of the tests, the others to the slow ones."""
+
+    def marked(case):
+        return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+
+    return [case if case in quick else marked(case) for case in cases]

@@ -17,9 +17,12 @@ import safetensors.numpy
 
 from fedtier import cli
 from fedtier.compilation import use_compilation_cache
+from fedtier.engines import compiled
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments import run as running
+from fedtier.experiments.assemble import assemble
+from fedtier.experiments.metrics import traffic
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run_folder import RunFolder
 from fedtier.methods import registry
@@ -185,6 +188,7 @@ def test_the_plan_and_the_model_are_plain_arrays_with_a_row_per_seed(finished):
     assert model["weight"].shape == (2, 10, 16) and np.isfinite(model["weight"]).all()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(finished, fedtier, tmp_path):
     code, out, _ = fedtier("run", *options([*SHORT, "run.seed=1"]), "--seeds", 2, "--out", tmp_path / "again", "--json")
     assert code == 0 and json.loads(out)["seeds"] == [1, 2]
@@ -195,6 +199,7 @@ def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(finished, 
     assert (code, out) == (2, "") and "already holds a run" in err and "fedtier resume" in err
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_metrics(tmp_path):
     long = ["run.rounds=4000", "run.eval_every=200", "run.checkpoint_every=1000", "run.tau=0.1"]
     settings = [*SMALL, *long, "method.name=scaffold", "method.batch=4"]  # a method with memory at the clients
@@ -214,6 +219,7 @@ def test_a_stopped_run_resumes_to_the_same_metrics(tmp_path):
     assert metrics(stopped) == metrics(whole) and len(metrics(whole)) == 21
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(tmp_path, monkeypatch):
     config = configuration.load_config(None, [*SHORT, "method.name=server_only", "run.checkpoint_every=100"])
     whole = running.run_experiment(config, tmp_path / "whole", progress=Progress())
@@ -238,6 +244,7 @@ def test_a_run_killed_before_its_first_checkpoint_resumes_without_doubled_rows(t
         assert metrics(tmp_path / name) == metrics(whole.folder), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -251,12 +258,14 @@ def test_a_diverging_run_says_what_to_do_and_leaves_a_finite_state(fedtier, tmp_
     long = ["run.rounds=60", "run.eval_every=2", "run.checkpoint_every=30", "run.tau=2", "run.seeds=2"]
     code, out, err = fedtier("run", *options([*batch, *long, *settings]), "--out", tmp_path / "wild", "--json")
     assert code == 2 and out == ""
-    assert "diverged" in err and "lower method.server_lr" in err and "checkpoint.safetensors" in err
+    assert "diverged" in err and f"lower {settings[-1].partition('=')[0]}" in err and "checkpoint.safetensors" in err
+    assert ("server_lr" in err) == ("fedprox" not in settings[0])  # only keys that the method has
     state = safetensors.numpy.load_file(tmp_path / "wild" / "checkpoint.safetensors")
     assert state and all(np.isfinite(a).all() for a in state.values())
     assert "diverged" in (tmp_path / "wild" / "run.log").read_text()
 
 
+@pytest.mark.slow
 def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(tmp_path, monkeypatch):
     settings = [*SHORT, "method.name=server_only", "run.checkpoint_every=100"]
     short = configuration.load_config(None, [*settings, "run.rounds=4"])
@@ -300,6 +309,7 @@ def test_resuming_what_is_no_run_is_refused(fedtier, tmp_path):
     assert (code, out) == (2, "") and "holds no run" in err
 
 
+@pytest.mark.slow
 def test_a_table_on_stdout_is_plain_text_without_colour(fedtier, tmp_path):
     code, out, _ = fedtier("run", *options([*SHORT, "method.name=server_only", "run.rounds=0"]), "--out", tmp_path / "none")
     assert code == 0 and "server_only on synthetic" in out and f"results: {tmp_path / 'none'}" in out and "\x1b" not in out
@@ -312,6 +322,26 @@ def test_methods_and_cite_print_data_on_stdout(fedtier):
     assert code == 0 and err == "" and all(name in out for name in registry.METHODS)
     code, out, err = fedtier("cite", "--set", "method.name=scaffold")
     assert code == 0 and err == "" and "karimireddy2020scaffold" in out
+
+
+def test_the_right_papers_are_cited_for_the_partition_and_the_data(fedtier):
+    """Seen: Hsu et al., who draw each client's mix of classes, for a partition that draws each class's shares."""
+    out = fedtier("cite")[1]
+    assert "yurochkin2019" in out and "li2022silos" in out and "Hsu" not in out and "alpaydin1998" in out
+    out = fedtier("cite", "--set", "data.name=activity")[1]
+    assert "anguita2013activity" in out and "yurochkin2019" not in out  # natural clients
+
+
+def test_what_leaves_a_client_is_said_as_it_is(fedtier):
+    """Seen: `fedtier methods` said that two values alone leave a client; by default it is an estimate as long as the model."""
+    line = " ".join(fedtier("methods")[1].split())
+    assert "two values of f2, or its estimate" in line and "alone leave" not in line
+    sent = {}
+    for name, more in {"default": [], "values": ["method.preset=paper", "method.uplink=values"]}.items():
+        experiment = assemble(configuration.load_config(None, ["run.rounds=1", *more]))
+        state = compiled(experiment.method, seeds=True).init(experiment.x, experiment.federation)
+        sent[name] = traffic(experiment, state).up
+    assert sent["default"] > 4 * 10 * 65 > sent["values"]  # 10 classes of 64 pixels and an intercept, in float32
 
 
 def test_the_command_exits_with_2_and_prints_nothing_on_stdout_when_refused():

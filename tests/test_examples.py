@@ -23,11 +23,13 @@ def example(name: str):
     return module
 
 
+@pytest.mark.slow
 def test_a_closed_program_at_the_sites_is_optimised_through_its_values_alone():
     reached, best = example("black_box").main()
     assert reached <= 1.01 * best
 
 
+@pytest.mark.slow
 def test_where_a_constraint_is_active_values_find_the_minimum_and_the_exact_formula_does_not():
     run = example("active_constraint").run
     np.testing.assert_allclose(run(orthogonal(smoothing=0.05)), -1.0, atol=0.05)
@@ -109,6 +111,7 @@ FILES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_every_example_file_is_what_its_command_reads(file, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -35,6 +35,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_state_and_the_scores_of_one(tmp_path):
     address = f"127.0.0.1:{free_port()}"
     both = [start(tmp_path / f"rank{k}", "--hosts", address, "--rank", str(k), "--of", "2") for k in range(2)]

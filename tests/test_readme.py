@@ -26,7 +26,7 @@ def run(code: str, monkeypatch) -> dict:
     return names
 
 
-@pytest.mark.parametrize(("place", "name"), enumerate(SHOWN))
+@pytest.mark.parametrize(("place", "name"), [*enumerate(SHOWN)])
 def test_the_readme_the_example_and_the_notebook_have_one_text(place, name):
     text = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
     assert text.split('"""', 2)[2].strip() == BLOCKS[place].strip()
@@ -41,6 +41,7 @@ def test_ten_lines_end_in_personal_models(monkeypatch, tmp_path, capsys):
     assert "worst client" in capsys.readouterr().out and not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_hospitals_runs(monkeypatch, capsys):
     names = run(BLOCKS[1], monkeypatch)
     assert set(names["result"].personal) == {"basel", "geneva", "lugano", "zurich"} == set(names["data"].clients)

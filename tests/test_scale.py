@@ -20,7 +20,7 @@ from fedtier.engines import compiled
 from fedtier.experiments import config
 from fedtier.experiments.assemble import assemble
 
-cfg = config.load_config(None, ["run.rounds=1000", "run.tau=0.2", "method.estimator=auto", "method.cohort=latest"])
+cfg = config.load_config(None, ["run.rounds=1000", "run.tau=0.2", "method.estimator=auto", "method.estimates=latest"])
 e = assemble(cfg)
 engine = compiled(e.method, capacity=100, seeds=True)
 state, peaks = engine.init(e.x, e.federation), []
@@ -56,11 +56,13 @@ def last_line(program, **variables):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_thousand_rounds_hold_memory_flat():
     peaks = last_line(FLAT)
     assert peaks[-1] - peaks[1] < 20  # MiB: after the first stretches nothing grows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["zo_hfl", "scaffold"])
 def test_a_hundred_thousand_clients_with_a_cohort_of_a_hundred_run_within_four_gibibytes(method, tmp_path):
     found = last_line(WIDE.replace("NAME", method).replace("OUT", str(tmp_path / "run")))
@@ -97,6 +99,7 @@ print(json.dumps(out))
 """
 
 
+@pytest.mark.slow
 def test_all_cores_are_used_once_asked_for_and_give_the_model_of_one():
     found = last_line(DEVICES, JAX_NUM_CPU_DEVICES=None)
     assert found["devices"] == len(os.sched_getaffinity(0))

@@ -50,7 +50,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {small[close[0]]!r}?" if close else f"known: {', '.join(small.values())}"
 
 
-def require(condition: bool, name: str, value: Any, rule: str, hint: str = "") -> None:
+def require(condition: object, name: str, value: Any, rule: str, hint: str = "") -> None:
     """Raises FedtierError unless `condition` holds."""
     if not condition:
         raise FedtierError(name, value, rule, hint)

@@ -78,6 +78,11 @@ def test_names_with_umlauts_survive_every_common_encoding(tmp_path, encoding):
     [
         ("x;y\n1,5;a\n-2,25;b\n,5;a\n", {"x": [1.5, -2.25, 0.5], "y": ["a", "b", "a"]}),  # decimal commas
         ('x,y\n"1,234",1\n"12,345,678",2\n', {"x": [1234.0, 12345678.0], "y": [1.0, 2.0]}),  # commas between thousands
+        ('x,y\n"1,234",1\n999,2\n"12,345.5",3\n', {"x": [1234.0, 999.0, 12345.5], "y": [1.0, 2.0, 3.0]}),  # and without
+        ("x;y\n36,612;a\n37;b\n37,1;a\n", {"x": [36.612, 37.0, 37.1], "y": ["a", "b", "a"]}),  # decimals, not thousands
+        ("x;y\n1.234,50;a\n12,5;b\n7;a\n", {"x": [1234.5, 12.5, 7.0], "y": ["a", "b", "a"]}),  # points between thousands
+        ('x,y\n"$1,200.50",3 %\n"$ 30",4.5%\n$-7,\n', {"x": [1200.5, 30.0, -7.0], "y": [3.0, 4.5, NAN]}),  # units
+        ("x;y\n1,5 €;1$\n2 €;2\n", {"x": [1.5, 2.0], "y": ["1$", "2"]}),  # not at every number: words
         ("x,y\n1,True\n2,false\n3,TRUE\n", {"x": [1.0, 2.0, 3.0], "y": [1.0, 0.0, 1.0]}),
         ("x,y\n1,yes\n2,no\n3,yes\n", {"x": [1.0, 2.0, 3.0], "y": ["yes", "no", "yes"]}),
         ("x,y\n007,1\n7,2\n07,3\n", {"x": ["007", "7", "07"], "y": [1.0, 2.0, 3.0]}),  # codes, not numbers
@@ -113,7 +118,7 @@ def test_a_file_without_names_is_refused_until_told_so(tmp_path):
         "column 2": [2.0, 4.0, 6.0],
         "column 3": ["a", "b", "a"],
     }
-    with pytest.raises(FedtierError, match=r"starts with the numbers 1, 2, .*\n.*data.header = false"):
+    with pytest.raises(FedtierError, match=r"starts with the numbers 1, 2, .*\n.*header = false"):
         read_delimited(written(tmp_path, "1,2,3\n4,5,6\n"))
 
 
@@ -148,6 +153,11 @@ def test_a_few_slips_in_a_column_of_numbers_are_missing_and_told(tmp_path):
 def test_columns_that_are_asked_for_as_words_keep_their_spelling_up_to_a_needless_point(tmp_path):
     path = written(tmp_path, "code,x\n10,1\n2.0,2\n2,3\nTrue,4\n")
     assert columns(path, texts=["code"])["code"] == ["10", "2", "2", "True"]
+
+
+def test_a_label_with_decimal_commas_is_a_number(tmp_path):
+    path = written(tmp_path, "x;price\n1;36,612\n2;37\n3;37,1\n")
+    assert read_delimited(path, texts={"price"}).columns["price"].levels == ("36.612", "37", "37.1")
 
 
 def test_columns_that_are_not_wanted_are_not_read(tmp_path):

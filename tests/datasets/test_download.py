@@ -86,8 +86,8 @@ def test_the_next_mirror_is_tried_and_offline_names_setting_and_files(mnist, mon
     with pytest.raises(FedtierError) as caught:
         load("mnist")
     text = str(caught.value)
-    assert "data.name = 'mnist': could not be downloaded" in text and "ConnectionError" in text and CLOSED in text
-    assert "FEDTIER_DATA or data.folder" in text and all(name in text for name in layouts.IDX)
+    assert "name = 'mnist': could not be downloaded" in text and "ConnectionError" in text and CLOSED in text
+    assert "FEDTIER_DATA or `folder`" in text and all(name in text for name in layouts.IDX)
     monkeypatch.setattr(images, "MNIST", images.MNIST._replace(mirrors=(CLOSED, good)))
     assert load("mnist").rows == 40
 

@@ -49,9 +49,9 @@ def test_columns_are_dropped_kept_and_taken_for_codes(tmp_path):
     assert everyone(load("file", file=path, drop=["ward"])).columns == ("a", "b")
     assert everyone(load("file", file=path, keep=["b"])).columns == ("b",)
     assert everyone(load("file", file=path, categories=["ward"])).columns == ("a", "b", "ward = 10", "ward = 20")
-    refused(path, r"data.drop = 'wart': is not a column of the table\n.*did you mean 'ward'", drop=["wart"])
-    refused(path, "data.keep = 'label': is the label", keep=["label", "a"])
-    refused(path, "cannot stand beside data.drop", keep=["a"], drop=["b"])
+    refused(path, r"drop = 'wart': is not a column of the table\n.*did you mean 'ward'", drop=["wart"])
+    refused(path, "keep = 'label': is the label", keep=["label", "a"])
+    refused(path, "cannot stand beside drop", keep=["a"], drop=["b"])
     refused(path, "no column besides label", drop=["a", "b", "ward"])
 
 
@@ -65,9 +65,18 @@ def test_missing_values_are_filled_dropped_or_refused_as_chosen(tmp_path):
     assert everyone(load("file", file=path, missing="zero")).preparation.numbers[0].fill == 0
 
 
+def test_a_name_that_two_columns_have_cannot_be_the_label_the_owner_or_the_weight(tmp_path):
+    """The second column called like the label would be a feature that tells the answer."""
+    path = csv(tmp_path, "a,y,y,w,w\n1,0,0,1,1\n2,1,1,1,2\n3,1,1,1,1\n")
+    refused(path, "data.label = 'y': is the name of two columns", label="y")
+    refused(path, "data.owner = 'y': is the name of two columns", label="a", owner="y")
+    refused(path, "data.weight = 'w': is the name of two columns", label="a", weight="w")
+    assert everyone(load("file", file=path, label="a")).columns == ("y", "y (2)", "w (2)")
+
+
 def test_dates_are_refused_with_the_way_out(tmp_path):
     text = "when,a,label\n2020-01-02,1,0\n2020-02-02,2,1\n"
-    refused(csv(tmp_path, text), r"column when = '2020-01-02': holds dates[^$]*data.drop = \[\"when\"\]")
+    refused(csv(tmp_path, text), r"column when = '2020-01-02': holds dates[^$]*drop = \[\"when\"\]")
     assert everyone(load("file", file=csv(tmp_path, text), drop=["when"])).columns == ("a",)
 
 
@@ -78,7 +87,7 @@ def test_dates_are_refused_with_the_way_out(tmp_path):
 def test_what_looks_like_an_index_or_an_id_is_told(tmp_path, column, values):
     text = f"{column},a,label\n" + "".join(f"{v},{v % 7},{v % 2 if v % 10 else 1}\n" for v in values)
     path = csv(tmp_path, text.replace(",1\n", ",2\n", 1))
-    with pytest.warns(FedtierWarning, match=rf"column {column} counts the rows.*data.drop"):
+    with pytest.warns(FedtierWarning, match=rf"column {column} counts the rows.*drop"):
         load("file", file=path)
     load("file", file=path, drop=[column])
 
@@ -120,9 +129,9 @@ def test_row_weights_have_mean_1_over_the_training_rows(tmp_path):
 
 def test_a_csv_without_the_label_column_gets_the_nearest_column(tmp_path):
     path = csv(tmp_path, "age,outcome\n1,0\n2,1\n")
-    refused(path, r"data.label = 'outcom': is not a column of the table\n.*did you mean 'outcome'", label="outcom")
-    refused(path, r"data.label = 'label'.*\n.*known: age, outcome")
-    refused(path, r"data.owner = 'site'", label="outcome", owner="site")
+    refused(path, r"label = 'outcom': is not a column of the table\n.*did you mean 'outcome'", label="outcom")
+    refused(path, r"label = 'label'.*\n.*known: age, outcome")
+    refused(path, r"owner = 'site'", label="outcome", owner="site")
     refused(path, "three different columns", label="outcome", owner="outcome")
 
 
@@ -222,7 +231,7 @@ def test_the_outer_of_two_folders_is_the_owner(tmp_path):
 def test_grey_images_have_one_channel_and_sizes_are_made_equal_on_request(tmp_path):
     picture(tmp_path / "a" / "1.png", np.full((4, 4), 9))
     picture(tmp_path / "b" / "1.png", np.full((6, 8), 200))
-    refused(tmp_path, r"8x6 pixels, but .* is 4x4[^$]*data.image_size")
+    refused(tmp_path, r"8x6 pixels, but .* is 4x4[^$]*image_size")
     data = load("file", file=tmp_path, image_size=4)
     assert data.shape == (1, 4, 4) and data.inputs[0].tolist() == [[[9] * 4] * 4] and data.inputs[1].max() == 200
     refused(csv(tmp_path, "a,label\n1,0\n2,1\n"), "is for a folder of images", image_size=4)

@@ -68,8 +68,8 @@ def test_qmnist_s_labels_of_another_form_are_refused(tmp_path):
 
 
 def test_a_spoken_digit_is_a_picture_of_pitch_over_time_with_its_speaker(tmp_path):
-    """A pure tone lights up its own band, equally wide in mel from 0 to 4,000 Hz, in every stretch of time."""
-    tones = {"0_ann_0.wav": 300.0, "3_bob_0.wav": 1000.0, "7_ann_12.wav": 3000.0}
+    """A pure tone, in the middle of a band, lights up that band in every stretch of time; bands are equally wide in mel."""
+    tones = {"0_ann_0.wav": 250.0, "3_bob_0.wav": 1000.0, "7_ann_12.wav": 3200.0}
     layouts.write_spoken(tmp_path / "spoken-digits" / "recordings", tones)
     data = load("spoken-digits", folder=tmp_path)
     assert data.labels.tolist() == [0, 3, 7] and data.owner_names == ("ann", "bob") and data.owner.tolist() == [0, 1, 0]

@@ -90,6 +90,7 @@ print(len(letter), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hidden", "words"), [(1_000_000_000, "this site takes at most 100000000"), (1_000_000, "must come whole")]
 )

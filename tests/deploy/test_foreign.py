@@ -11,7 +11,7 @@ import pytest
 from fedtier.errors import FedtierError
 from fedtier.experiments.stopping import Stopped
 
-from ..small_runs import metrics
+from ..small_runs import metrics, mostly_slow
 from .test_wire import CLIENTS, between, model, setup, sites
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -70,6 +70,7 @@ def test_fedavg_with_foreign_solvers_is_the_average_of_what_they_return(tmp_path
     np.testing.assert_allclose(model(result.folder), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_zo_hfl_asks_for_two_solves_around_x_with_one_seed_and_the_same_again_in_every_run(tmp_path):
     setup(tmp_path, "method.name=zo_hfl", "method.preset=paper", "method.smoothing=0.1", *SIMPLE)
     use(tmp_path / "fed", 0, "two_stub", STUB)
@@ -92,6 +93,7 @@ def test_zo_hfl_asks_for_two_solves_around_x_with_one_seed_and_the_same_again_in
     assert len(rounds) == asked > 0
 
 
+@pytest.mark.slow
 def test_a_solver_may_say_the_value_of_f2_itself(tmp_path):
     setup(tmp_path, "method.name=zo_hfl", "method.preset=paper", "method.uplink=values", *SIMPLE)
     free = between(tmp_path / "fed", sites(tmp_path / "fed", "free"), "free")
@@ -128,7 +130,7 @@ def test_a_method_whose_client_is_more_than_a_solve_refuses_a_foreign_solver(tmp
     assert "cannot take the place of scaffold's own local steps" in (tmp_path / "wire" / "run.log").read_text()
 
 
-@pytest.mark.parametrize("method", ["zo_hfl", "fedavg"])
+@pytest.mark.parametrize("method", mostly_slow(["zo_hfl", "fedavg"], "fedavg"))
 def test_a_scikit_learn_client_learns_beside_jax_clients(tmp_path, method):
     learns(tmp_path, method, {1: "sklearn_client"})
 

@@ -22,7 +22,7 @@ from fedtier.protocol import SolverProcess, letters, loopback
 from fedtier.protocol.letters import HEAD, Kind
 from fedtier.reports import load_runs
 
-from ..small_runs import metrics
+from ..small_runs import metrics, mostly_slow
 
 CLIENTS = 4
 SETTINGS = [
@@ -70,7 +70,7 @@ def same_rows(found, wanted):
         assert found == wanted
 
 
-@pytest.mark.parametrize("method", ["zo_hfl", "fedavg", "scaffold", "ditto"])
+@pytest.mark.parametrize("method", mostly_slow(["zo_hfl", "fedavg", "scaffold", "ditto"], "fedavg"))
 def test_the_wire_gives_the_models_the_rows_and_the_bytes_of_the_simulation(tmp_path, method):
     """Unequal data, unequal H, unequal radii, stragglers, drop-outs."""
     config = setup(tmp_path, f"method.name={method}", "method.server_seat=false")
@@ -116,6 +116,7 @@ def test_with_values_exactly_two_numbers_leave_a_site(tmp_path):
         assert len(reply) < 200
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_from_its_folder_bit_for_bit_and_not_as_a_simulation(tmp_path):
     setup(tmp_path, "method.name=scaffold")
     whole = between(tmp_path / "fed", sites(tmp_path / "fed", "whole"), "whole")
@@ -144,6 +145,7 @@ def test_a_stopped_run_goes_on_from_its_folder_bit_for_bit_and_not_as_a_simulati
     assert metrics(result.folder) == metrics(whole.folder)
 
 
+@pytest.mark.slow
 def test_a_sites_own_limits_bind_and_where_it_keeps_its_scores_the_row_does_without(tmp_path):
     config = setup(tmp_path, "method.name=zo_hfl", "method.radius=1.0", "run.dropouts=0", "run.stragglers=0")
     free = between(tmp_path / "fed", sites(tmp_path / "fed", "free"), "free")
@@ -179,6 +181,7 @@ def test_between_sites_further_metrics_judge_the_global_model_alone(tmp_path):
     assert row["metrics"]["log_loss"]["personal"]["mean"] is None
 
 
+@pytest.mark.slow
 def test_sites_in_processes_of_their_own_give_the_same_bits(tmp_path):
     setup(tmp_path, "method.name=fedavg", "run.rounds=4")
     here = between(tmp_path / "fed", sites(tmp_path / "fed", "here"), "here")

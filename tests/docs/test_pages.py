@@ -22,6 +22,10 @@ from fedtier_pages import (  # noqa: E402
 )
 
 from fedtier.cli import COMMANDS  # noqa: E402
+from fedtier.datasets import (
+    SETS,
+    references,
+)
 from fedtier.experiments import config  # noqa: E402
 from fedtier.methods import METHODS, registry  # noqa: E402
 
@@ -49,6 +53,15 @@ def test_a_docstring_that_nobody_wrote_does_not_count():
     class Child(Exception): ...
 
     assert api_reference.own_docstring(Silent) == "" and api_reference.own_docstring(Child) == ""
+
+
+def test_every_data_set_stands_on_its_page_and_every_published_one_has_something_to_cite():
+    page = (DOCS / "data-sets.md").read_text()
+    listed = re.findall(r"^\| `([\w-]+)` \|", page, re.M)
+    assert sorted(listed) == sorted(name for name in SETS if name != "file")
+    assert set(listed) - {"synthetic", "quadratic"} == set(references.CITATIONS)
+    natural = listed[len(listed) - sum(one.natural for one in SETS.values()) :]
+    assert {name for name, one in SETS.items() if one.natural} == set(natural)  # the lower rows, as the page says
 
 
 OWN, MADE, NATURAL = {"file": "rows.csv"}, {"name": "synthetic", "partition": "iid"}, {"file": "rows.csv", "owner": "who"}
@@ -97,7 +110,7 @@ def test_every_key_of_a_method_has_a_meaning_and_an_example_of_its_kind(name):
 def _beside(name, key):
     """What else must be given for this key to have a meaning."""
     guided = {"estimator": "guided"} if name == "zo_hfl" else {}
-    return {"guide": guided, "mix": guided, "cohort": guided}.get(key, {})
+    return {"guide": guided, "mix": guided, "estimates": guided}.get(key, {})
 
 
 def test_no_meaning_is_left_over_from_a_key_that_is_gone():

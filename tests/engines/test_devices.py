@@ -82,6 +82,7 @@ def test_cores_share_one_copy_of_the_data_and_are_as_many_as_hold_the_state():
     assert as_many_as_hold(jax.ShapeDtypeStruct((COPIES // 8,), jnp.float32)) == DEVICES[:1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factory", [fedavg, scaffold])
 def test_a_large_cohort_of_small_models_in_chunks_equals_one_after_another(factory):
     model = softmax(64, 10, bias=False)

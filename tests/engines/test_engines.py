@@ -15,6 +15,7 @@ from fedtier.methods.fedavg import Up
 from fedtier.problem import Rows, ball, cross_entropy, softmax, supervised
 
 from ..methods.federations import bumpy_plan, digits
+from ..small_runs import mostly_slow
 
 MODEL = softmax(64, 10, bias=False)
 PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3, Y=ball())
@@ -31,7 +32,7 @@ def distance(found, wanted):
     return max(float(np.linalg.norm(np.asarray(a) - np.asarray(b)) / max(np.linalg.norm(b), 1e-30)) for a, b in pairs)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", mostly_slow(METHODS, "fedavg", "zo_hfl"))
 def test_compiled_and_messages_give_the_same_models(name):
     federation, plan = digits(radius=0.3), bumpy_plan(4)
     method = METHODS[name].factory(PROBLEM)
@@ -67,6 +68,7 @@ def test_several_seeds_at_once_equal_each_seed_alone():
         assert distance(jax.tree.map(lambda a, s=s: a[s], state), alone) <= 1e-6
 
 
+@pytest.mark.slow
 def test_stretches_of_any_length_give_the_same_run_bit_for_bit():
     federation, plan = digits(), bumpy_plan(7)
     engine = compiled(zo_hfl(PROBLEM), capacity=7)
@@ -77,6 +79,7 @@ def test_stretches_of_any_length_give_the_same_run_bit_for_bit():
     assert distance(state, whole) == 0.0
 
 
+@pytest.mark.slow
 def test_nothing_is_traced_again_for_another_partition_or_plan():
     """That H, the seed and the number of rounds trace nothing either is a claim of the battery, for every method."""
     method, traces = zo_hfl(PROBLEM), []
@@ -92,7 +95,7 @@ def test_nothing_is_traced_again_for_another_partition_or_plan():
     assert len(traces) == first
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", mostly_slow(METHODS, "fedavg"))
 def test_every_method_in_the_registry_passes_the_battery(name):
     check_method(METHODS[name].factory)
 

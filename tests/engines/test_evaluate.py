@@ -120,6 +120,7 @@ def test_a_client_that_is_not_there_or_has_no_steps_is_refused(make, chosen, ste
         engine.evaluate(state, federation, keys.root(0), 0, np.asarray(steps, int), ADDRESSES, chosen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [1, 3])
 def test_a_sweep_is_every_point_with_every_seed(points):
     federations, plans = [digits(seed=s) for s in range(2)], [bumpy_plan(2, seed=s + 1) for s in range(2)]

@@ -73,6 +73,7 @@ def test_every_format_tells_the_same_numbers():
     assert content["cells"][2]["metrics"]["global"]["mean"] is None
 
 
+@pytest.mark.slow
 def test_a_finished_cell_is_found_again_and_a_cut_one_is_resumed(outcome, monkeypatch, tmp_path):
     monkeypatch.setattr(outcomes, "begin", lambda *a, **k: pytest.fail("ran again"))
     monkeypatch.setattr(outcomes, "go_on", lambda *a, **k: pytest.fail("resumed"))

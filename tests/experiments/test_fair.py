@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
+from fedtier.errors import FedtierError, FedtierWarning
 from fedtier.experiments.assemble import assemble, federate, load_data
 from fedtier.experiments.comparison import DEFAULT_METHODS, REFERENCES, comparison_of, make_comparison
 from fedtier.experiments.config import load_config, solves
+from fedtier.experiments.grids import at_an_end
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.tuning import tune_cells
 from fedtier.methods.flat import GRIDS, RECOMMENDED
@@ -55,9 +58,46 @@ def test_the_references_stand_in_every_comparison_by_name():
     assert [cell.method for cell in comparison_of(["scaffold"], Path("cells")).cells] == ["scaffold", *REFERENCES]
 
 
+def test_without_rows_at_the_server_what_needs_them_is_left_out_aloud_unless_it_was_named():
+    """Seen: `server_share = 0` refused the whole comparison for a row that nobody had asked for."""
+    with pytest.warns(FedtierWarning, match="left out for want of rows at the server: server_only"):
+        found = comparison_of([], Path("cells"), ["data.server_share=0"])
+    assert [cell.method for cell in found.cells] == [name for name in DEFAULT_METHODS if name != "server_only"]
+    with pytest.raises(FedtierError, match="server_only needs rows at the server"):
+        comparison_of(["server_only"], Path("cells"), ["data.server_share=0"])
+    assert [cell.method for cell in comparison_of([], Path("cells")).cells] == [*DEFAULT_METHODS]
+
+
+def test_a_server_alone_that_names_its_preset_has_that_presets_server():
+    entries = [{"name": "zo_hfl"}, {"name": "server_only", "preset": "paper"}]
+    _, alone = (cell.config.method.options for cell in make_comparison({"methods": entries}, Path("cells")).cells)
+    assert alone["server_step"] == "sgd" and alone["server_lr"] == "inverse_sqrt(0.01)"
+
+
+def test_searches_of_a_file_have_one_size_and_keys_that_the_method_has():
+    def tuned(**searches):
+        entries = [{"name": name, "search": grid} for name, grid in searches.items()]
+        return tune_cells(make_comparison({"methods": entries}, Path("cells")), Progress())
+
+    with pytest.raises(FedtierError, match="every method must be searched over the same number of points"):
+        tuned(fedavg={"client_lr": [0.1, 0.2]}, server_only={"server_lr": [0.1]})
+    with pytest.raises(FedtierError, match="is no key of server_only"):
+        tuned(server_only={"client_lr": [0.1]})
+    with pytest.raises(FedtierError, match="search of fedavg"):
+        tuned(fedavg={"batch": [8]})
+    (cell,) = tuned(fedavg={}).cells
+    assert cell.tuned == "not tuned: as its file says"
+
+
+def test_a_best_point_at_an_end_of_its_grid_is_told():
+    grid = {"client_lr": [0.1, 0.01, 1.0], "fine_tune": [0.1, 0.3]}
+    assert at_an_end(grid, {"client_lr": 0.01, "fine_tune": 0.1}) == ["client_lr"]
+    assert at_an_end(grid, {"client_lr": 0.1, "fine_tune": 0.3}) == []
+
+
 def test_every_method_is_searched_over_the_same_number_of_points():
     sizes = {name: int(np.prod([len(values) for values in grid.values()])) for name, grid in GRIDS.items()}
-    assert set(sizes.values()) == {8} and set(sizes) == set(RECOMMENDED)
+    assert set(sizes.values()) == {16} and set(sizes) == set(RECOMMENDED)
 
 
 def test_a_search_never_sees_a_row_that_the_run_tests_on():
@@ -81,6 +121,19 @@ def test_a_search_never_sees_a_row_that_the_run_tests_on():
     assert assemble(search, data).clients == 5
 
 
+def test_without_rows_at_the_server_the_clients_validation_rows_judge_the_global_model_too():
+    settings = ["data.clients=5", "data.alpha=1", "run.rounds=1", "run.seeds=2", "method.name=fedavg", "data.server_share=0"]
+    drawn = assemble(load_config(None, [*settings, "data.validation_share=0.2"])).federation
+    whole = assemble(load_config(None, settings)).federation
+    for seed in range(2):
+        index, tested = np.asarray(drawn.index[seed]), drawn.test
+        judged = index[int(tested.start[seed]) : int(tested.start[seed] + tested.size[seed])]
+        held = [index[a : a + n] for a, n in zip(drawn.held.start[seed], drawn.held.size[seed], strict=True)]
+        assert sorted(judged) == sorted(np.concatenate(held))
+        real = np.asarray(whole.index[seed])[: int(whole.test.size[seed])]
+        assert len(judged) > 100 and not set(judged.tolist()) & set(real.tolist())
+
+
 def test_a_searched_step_keeps_the_shape_of_the_configuration():
     assert rescaled("inverse(0.1, 2)", 0.3) == "inverse(0.3, 2)" and rescaled(0.1, 0.3) == 0.3
     assert float(shape_of("step", "inverse(0.1, 2)")(0.3)(1)) == pytest.approx(0.3 / 3)
@@ -97,3 +150,21 @@ def test_tuning_searches_each_method_once_and_says_what_it_found(tmp_path, monke
     assert found.tuned.startswith("best of 2 points on validation rows") and found.folder != wanted.cells[0].folder
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", lambda *a: pytest.fail("searched again"))
     assert tune_cells(wanted, Progress()).cells[0] == found
+
+
+def test_what_the_server_alone_learns_from_depends_on_nothing_that_concerns_the_clients():
+    """Seen: three settings of one table had two different numbers for it (docs/paper.md says why)."""
+    short = ["method.name=server_only", "run.rounds=1", "data.test_seed=0", "data.client_test_share=0"]
+    drawn = [
+        assemble(load_config(None, [*short, f"data.alpha={alpha}", f"run.participation={share}"]))
+        for alpha, share in ((1000.0, 0.9), (0.1, 0.1))
+    ]
+    rows = []
+    for one in drawn:
+        federation = one.federation
+        assert int(federation.test.start[0]) == 0 and int(federation.server.start[0]) == int(federation.test.size[0])
+        rows.append(np.asarray(federation.index[0])[: int(federation.test.size[0] + federation.server.size[0])])
+    np.testing.assert_array_equal(*rows)  # test rows and server's rows, in the order in which they are drawn from
+    np.testing.assert_array_equal(*(jax.random.key_data(one.key) for one in drawn))
+    for first, second in zip(*(jax.tree.leaves(one.x) for one in drawn), strict=True):
+        np.testing.assert_array_equal(first, second)

@@ -48,6 +48,9 @@ def test_the_rows_that_judge_a_metric_and_how_often_they_are_drawn_decide_its_in
     # a quarter of the server's 16 and of the clients' 12 to choose settings by: 12 + 9 are left to train on
     chosen = ("data.test_seed=3", "data.validation_share=0.25")
     assert ratio("global", *chosen) == pytest.approx(4 / 21) and ratio("personal", *chosen) == pytest.approx(3 / 21)
+    # without rows at the server the clients' validation rows judge both models
+    alone = (*chosen, "data.server_share=0", "method.name=fedavg")
+    assert ratio("global", *alone) == ratio("personal", *alone) == pytest.approx(0.25 / 0.75)
 
 
 def test_scores_and_paired_differences_of_a_comparison_have_the_interval_of_its_data():

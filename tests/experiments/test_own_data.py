@@ -113,6 +113,7 @@ def test_neither_test_rows_nor_held_back_rows_change_how_any_seed_is_prepared(tm
     assert all(index[s].min() == s * first and index[s].max() == (s + 1) * first - 1 for s in range(3))
 
 
+@pytest.mark.slow
 def test_several_seeds_at_once_give_what_each_gives_alone(tmp_path, fedtier):
     path = written(tmp_path)
     words = options([f'data.file="{path}"', "data.label=outcome", "data.owner=hospital", "method.name=fedavg", *SHORT])
@@ -165,10 +166,10 @@ def test_many_small_owners_all_take_part(tmp_path):
     assert drawn.clients > 70 and np.asarray(drawn.train.size).min() >= 1
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("fedprox", "scaffold", "ditto", "local_only")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("zo_hfl", "fedprox", "scaffold", "ditto", "local_only")]
 
 
-@pytest.mark.parametrize("name", ["zo_hfl", "fedavg", *SLOW])
+@pytest.mark.parametrize("name", ["fedavg", *SLOW])
 def test_without_rows_at_the_server_every_method_that_can_runs(tmp_path, fedtier, name):
     """Seen: `server_share = 0` was refused."""
     path = written(tmp_path)
@@ -194,7 +195,6 @@ def test_without_rows_at_the_server_every_method_that_can_runs(tmp_path, fedtier
         (["method.name=server_only"], "data.server_share = 0: server_only needs rows at the server"),
         (["method.name=fedavg", "method.server_seat=true"], "method.server_seat = True: needs rows at the server"),
         (["method.pretrain=5"], "method.pretrain = 5: needs rows at the server"),
-        (["data.validation_share=0.1"], "data.validation_share"),
         (["method.trust=1", "method.estimator=guided"], "trust.*but the server has no rows"),
         (["method.guide=server", "method.estimator=guided"], "zo_hfl needs rows at the server, as it is set here"),
     ],

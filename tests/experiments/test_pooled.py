@@ -79,7 +79,7 @@ def fitted(tmp_path, path, *settings):
         ],
     )  # fmt: skip
     experiment = assemble(config)
-    result = run_experiment(config, tmp_path / "run", progress=Progress(quiet=True), experiment=experiment)
+    result = run_experiment(config, tmp_path / "run", progress=Progress(), experiment=experiment)
     x = trees.take(experiment.method.global_model(result.state.server), 0)
     index, dataset = np.asarray(experiment.federation.index[0]), experiment.dataset
     test = index[: int(experiment.federation.test.size[0])]

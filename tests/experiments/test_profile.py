@@ -25,6 +25,7 @@ def profiled(tmp_path_factory):
     return json.loads(done.stdout), json.loads((folder / "trace.json").read_text()), seconds
 
 
+@pytest.mark.slow
 def test_the_phases_add_up_to_the_life_of_the_process(profiled):
     printed, _, seconds = profiled
     assert list(printed["profile"]) == list(PHASES)

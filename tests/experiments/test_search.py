@@ -41,7 +41,7 @@ def test_every_point_equals_the_run_with_its_options_and_the_best_stands_first(f
         same = ["method.name=server_only", "method.preset=paper", "run.rounds=5", "run.seeds=2", "data.validation_share=0.1"]
         single = configuration.load_config(None, [*same, f"method.server_lr=inverse_sqrt({point.options['server_lr']})"])
         result = run_experiment(single, tmp_path / f"run-{point.options['server_lr']}", progress=Progress())
-        np.testing.assert_allclose(point.accuracy, [row["global_accuracy"] for row in result.final], atol=1e-6)
+        np.testing.assert_allclose(point.overall, [row["global_accuracy"] for row in result.final], atol=1e-6)
 
 
 def test_validation_rows_come_from_the_server_and_the_test_rows_are_nobodys():
@@ -101,7 +101,7 @@ def test_a_method_without_a_global_model_is_ranked_by_its_personal_models(tmp_pa
     found = search.run_search(*small_search(tmp_path, "local_only", "client_lr = [1e-6, 0.1, 1e-5]"))
     scores = [float(point.personal.mean()) for point in found.points]
     assert scores == sorted(scores, reverse=True) and found.points[0].options == {"client_lr": 0.1}
-    assert all(np.isnan(point.accuracy).all() for point in found.points)
+    assert all(np.isnan(point.overall).all() for point in found.points)
 
 
 def test_a_score_of_0_is_a_score_and_none_is_none():
@@ -115,6 +115,26 @@ def test_what_a_search_prints_is_json_with_null_where_there_is_no_score(fedtier,
     assert code == 0, err
     found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert found["points"][0]["accuracy"] == [None] and 0 <= found["points"][0]["personal"][0] <= 1
+
+
+def test_where_the_label_is_a_number_the_smallest_error_is_the_best(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    lines = [f"{a},{b},{3 * a - b + 0.1 * e}" for (a, b), e in zip(x, rng.normal(size=300), strict=True)]
+    (tmp_path / "prices.csv").write_text("\n".join(["a,b,price", *lines]))
+    more = [
+        f'data.file="{tmp_path / "prices.csv"}"',
+        "data.label=price",
+        "data.partition=iid",
+        "data.clients=3",
+        "run.rounds=5",
+    ]
+    found = search.run_search(*small_search(tmp_path, "server_only", "server_lr = [1e-6, 0.03, 1e-5]", *more))
+    errors = [float(point.overall.mean()) for point in found.points]
+    assert found.measure == "rmse" and found.points[0].options == {"server_lr": 0.03}
+    assert (
+        errors == sorted(errors) and errors[0] < 0.5 < errors[-1]
+    )  # in deviations of the label: 1 is a model that knows nothing
 
 
 def test_a_problem_without_classes_has_nothing_to_rank_by(tmp_path):

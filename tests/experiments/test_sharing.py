@@ -51,6 +51,7 @@ def other_process(whole):
     process.join()
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_is_at_is_refused_by_its_number_and_left_alone(whole, other_process):
     before = {file: file.read_bytes() for file in whole.folder.rglob("*") if file.is_file()}
     with pytest.raises(FedtierError, match=f"is in use by process {other_process[0].pid}"):

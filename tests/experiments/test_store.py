@@ -17,7 +17,7 @@ from fedtier.experiments.progress import Progress
 from fedtier.experiments.run_folder import RunFolder
 from fedtier.storage import files
 
-from ..small_runs import SHORT, metrics, options
+from ..small_runs import SHORT, metrics, mostly_slow, options
 
 QUIET = Progress()
 ALONE = [*SHORT, "method.name=server_only"]
@@ -61,7 +61,7 @@ class FullDisk:
         return Full()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+@pytest.mark.parametrize("share", mostly_slow([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99], 0.5))
 def test_a_full_disk_at_any_moment_is_told_and_the_run_goes_on_when_there_is_room(whole, tmp_path, monkeypatch, share):
     needed = []
     folder = tmp_path / "run"
@@ -86,6 +86,7 @@ def test_a_full_disk_at_any_moment_is_told_and_the_run_goes_on_when_there_is_roo
     assert metrics(folder) == metrics(whole.folder)
 
 
+@pytest.mark.slow
 def test_a_small_real_disk_that_fills_up(fedtier, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -9,7 +9,7 @@ from fedtier import keys
 from fedtier.engines import compiled
 from fedtier.engines.battery import check_method
 from fedtier.federation import make_plan
-from fedtier.methods import Site, make, zo_hfl
+from fedtier.methods import ClientSide, make, zo_hfl
 from fedtier.methods.descent import descent
 from fedtier.methods.estimators import exact, first_order, guided, orthogonal, sphere
 from fedtier.methods.smoothing import gram_schmidt, orthonormal
@@ -31,7 +31,7 @@ def setting():
         x = jnp.asarray(np.random.default_rng(5).standard_normal(N))
         spec = jax.tree.map(lambda a: a[1], federation.spec)
         view = federation.view(jax.tree.map(lambda a: a[1], federation.train))
-        site = Site(problem, x, jnp.asarray(closed.solution(x)[1]), view, spec, keys.root(0))
+        site = ClientSide(problem, x, jnp.asarray(closed.solution(x)[1]), view, spec, keys.root(0))
         yield closed, site, np.asarray(closed.implicit_gradient(x)[1])
 
 
@@ -162,7 +162,7 @@ def test_where_a_constraint_is_active_the_values_see_it_and_the_exact_formula_do
 
     federation, _ = quadratic()
     view = federation.view(jax.tree.map(lambda a: a[0], federation.train))
-    site = Site(problem, x, jnp.maximum(x, 0.0), view, spec, keys.root(0))
+    site = ClientSide(problem, x, jnp.maximum(x, 0.0), view, spec, keys.root(0))
     wrong = np.asarray(exact().estimate(jnp.zeros(0), (), keys.root(0), site))
     assert np.abs(wrong - truth)[:2].max() > 0.4  # it thinks y follows x below 0 too
 
@@ -184,7 +184,8 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
 
     model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.5, Y=ball())
-    method = zo_hfl(problem, estimator=estimator, cohort="latest", server=descent("inverse_sqrt(0.01)", averaging=2, trust=1.0))
+    server = descent("inverse_sqrt(0.01)", averaging=2, trust=1.0)
+    method = zo_hfl(problem, estimator=estimator, estimates="latest", server=server)
     engine = compiled(method, capacity=4)
     state, info = engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(0), 0, 4)
     assert np.isfinite(np.asarray(state.server.descent.x.weight)).all()
@@ -195,7 +196,7 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
     "options",
     [
         {
-            "estimator": "guided", "guide": "server", "cohort": "latest", "averaging": 2, "trust": 1.0, "control": True,
+            "estimator": "guided", "guide": "server", "estimates": "latest", "averaging": 2, "trust": 1.0, "control": True,
             "server_step": "adam",
         },
         pytest.param(
@@ -207,6 +208,7 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
         ),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_options_pass_the_battery(options):
     check_method(lambda problem: make("zo_hfl", problem, options))
 
@@ -215,7 +217,8 @@ def test_the_latest_replies_of_all_clients_are_averaged():
     """With H the same in every round and x held still, the mean of all latest estimates is the full-participation mean."""
     federation, closed = quadratic(noise=0.0, clients=4)
     problem = two_level_quadratic(penalty=1.0, proximity=1.0)
-    method = zo_hfl(problem, estimator=first_order(), cohort="latest", server=descent(1e-12), local=projected_sgd(0.5, batch=4))
+    local = projected_sgd(0.5, batch=4)
+    method = zo_hfl(problem, estimator=first_order(), estimates="latest", server=descent(1e-12), local=local)
     plan = make_plan(np.random.default_rng(0), clients=4, rounds=4, steps=np.full(4, 60), participation=0.25)
     plan = plan._replace(ids=np.asarray([[2], [0], [3], [1]], np.int32))
     engine = compiled(method, capacity=4)
@@ -313,7 +316,7 @@ class TestWhereABallIsActive:
         v = self.circle()
 
         def one(slope, direction, y):
-            site = Site(two_level_quadratic(penalty=self.penalty), jnp.asarray(self.x), y, None, one_client_spec(), None)
+            site = ClientSide(two_level_quadratic(penalty=self.penalty), jnp.asarray(self.x), y, None, one_client_spec(), None)
             return estimator.estimate(slope[None], direction[None], keys.root(0), site)
 
         return np.asarray(jax.vmap(one)(*(jnp.asarray(a) for a in (self.slopes(v), v, self.middles(v))))).mean(axis=0)

@@ -45,7 +45,9 @@ def play(name, options, penalty=1.0):
     with jax.enable_x64(True):
         federation, a, b = points_apart()
         plan = bumpy_plan(ROUNDS, clients=CLIENTS)
-        problem = supervised(lambda x, rows: 0.5 * jnp.mean(jnp.sum((x - rows.inputs) ** 2, -1)), penalty=penalty, proximity=MU)
+        problem = supervised(
+            lambda x, rows: 0.5 * jnp.mean(jnp.sum((x[None] - rows.inputs) ** 2, -1)), penalty=penalty, proximity=MU
+        )
         method = make(name, problem, options)
         engine = compiled(method, capacity=ROUNDS)
         state = engine.init(jnp.asarray(START), federation)

@@ -18,6 +18,7 @@ from fedtier.problem import ball, box, cross_entropy, everywhere, softmax, super
 from fedtier.problem.closed_forms import two_level_quadratic
 from fedtier.protocol.foreign import adopt
 
+from ..small_runs import mostly_slow
 from . import reference
 from .federations import bumpy_plan, digits, quadratic
 
@@ -38,7 +39,9 @@ def estimate(plus, minus, v, eta, n):
     return estimators.sphere().estimate((plus - minus) / (2 * eta), v, keys.root(0), None)
 
 
-@pytest.mark.parametrize(("coupled", "directions", "rounds"), [(True, 1, 20), (False, 1, 20), (False, 4, 5)])
+@pytest.mark.parametrize(
+    ("coupled", "directions", "rounds"), mostly_slow([(True, 1, 20), (False, 1, 20), (False, 4, 5)], (True, 1, 20))
+)
 def test_the_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled, directions, rounds):
     """The ball holds a third of the solutions: were it all of them, f2 would be constant and nobody's estimate would count."""
     with jax.enable_x64(True):
@@ -64,7 +67,7 @@ def test_what_is_recommended_equals_a_plain_numpy_implementation():
     """Guided, the latest estimate of every client, Adam, averaging: by parts, and by the flat keys of a configuration."""
     with jax.enable_x64(True):
         federation, plan = digits(radius=0.3, dtype=np.float64), bumpy_plan(8)
-        model = softmax(64, 10)
+        model = softmax(64, 10, bias=False)
         problem = supervised(cross_entropy(model), penalty=30.0, proximity=10.0, Y=ball())
         x = model.init(None)._replace(weight=jnp.zeros((10, 64), jnp.float64))
         last, average = reference.guided(
@@ -77,10 +80,10 @@ def test_what_is_recommended_equals_a_plain_numpy_implementation():
             local=projected_sgd("inverse(0.1)", batch=8),
             server=descent(by_round(optax.scale_by_adam(), "inverse_sqrt(0.003)"), steps=5, batch=16, averaging=3),
             personal=fine_tune("inverse(0.1)", batch=8),
-            cohort="latest",
+            estimates="latest",
         )
         keys_of_a_configuration = {
-            "estimator": "auto", "cohort": "latest", "server_step": "adam", "server_lr": "inverse_sqrt(0.003)",
+            "estimator": "auto", "estimates": "latest", "server_step": "adam", "server_lr": "inverse_sqrt(0.003)",
             "server_steps": 5, "server_batch": 16, "averaging": 3, "fine_tune": "inverse(0.1)", "batch": 8,
         }  # fmt: skip
         for method in (by_parts, make("zo_hfl", problem, keys_of_a_configuration)):
@@ -185,6 +188,7 @@ class TestReductions:
         a, b = models(self.play(fedprox(self.problem, proximity=5.0)), self.play(fedavg(self.problem)))
         assert np.linalg.norm(a) < np.linalg.norm(b)
 
+    @pytest.mark.slow
     def test_an_infinite_ball_is_no_constraint(self):
         ball_problem = self.problem._replace(Y=ball())
         free_problem = self.problem._replace(Y=everywhere())
@@ -266,7 +270,8 @@ def test_local_only_trains_each_client_from_where_it_stopped():
     [
         ({"smoothing": -1.0}, "smoothing"), ({"server_lr": -0.1}, "server_lr"), ({"client_lr": "inverse(0)"}, "client_lr"),
         ({"uplink": "value"}, "uplink"), ({"directions": 0}, "directions"), ({"server_step": "adma"}, "server_step"),
-        ({"start": "cold"}, "start"), ({"estimator": "guided", "uplink": "values"}, "uplink"), ({"cohort": "latest"}, "cohort"),
+        ({"start": "cold"}, "start"), ({"estimator": "guided", "uplink": "values"}, "uplink"),
+        ({"estimates": "latest"}, "estimates"),
         ({"estimator": "guidde"}, "estimator"), ({"mix": 0.1}, "mix"),
         ({"estimator": "guided", "mix": 0.1, "directions": 2}, "mix"), ({"estimator": "exact", "control": True}, "control"),
         ({"averaging": -1}, "averaging"), ({"trust": -1.0}, "trust"), ({"server_lr": "inverse_sqr(0.1)"}, "server_lr"),
@@ -335,8 +340,8 @@ def one_turn(method, x):
     "options",
     [
         {}, {"uplink": "models", "start": "warm"}, {"control": True}, {"estimator": "orthogonal", "directions": 2},
-        {"estimator": "guided", "guide": "server"}, {"estimator": "guided", "directions": 2, "cohort": "latest"},
-        {"estimator": "exact", "cohort": "latest"},
+        {"estimator": "guided", "guide": "server"}, {"estimator": "guided", "directions": 2, "estimates": "latest"},
+        {"estimator": "exact", "estimates": "latest"},
     ],
     ids=str,
 )  # fmt: skip

@@ -147,9 +147,9 @@ def as_xla_computes_it(x, images):
     for kernel, bias in zip(x.kernels, x.biases, strict=True):
         weight = kernel.reshape(3, 3, h.shape[1], -1)
         h = jax.lax.conv_general_dilated(h, weight, (1, 1), "SAME", dimension_numbers=("NCHW", "HWIO", "NCHW"))
-        h = jax.nn.relu(h + bias[:, None, None])
+        h = jax.nn.relu(h + bias[None, :, None, None])
         h = jax.lax.reduce_window(h, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
-    return jnp.moveaxis(h, 1, -1).reshape(len(images), -1) @ x.weight.T + x.bias
+    return jnp.moveaxis(h, 1, -1).reshape(len(images), -1) @ x.weight.T + x.bias[None]
 
 
 @pytest.mark.parametrize("flat", [False, True])

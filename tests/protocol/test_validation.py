@@ -162,6 +162,7 @@ def test_two_hundred_thousand_damaged_letters_are_refused_or_fit():
     assert 0.9 < fuzz(200_000, 1) < 1.0
 
 
+@pytest.mark.slow
 def test_a_site_answers_thousands_of_damaged_letters_with_refusals_and_stays_sound():
     site = toy.site(1)
     plan = Plan(np.ones((2, 1), np.int32), np.ones((2, 1), np.int32), np.ones((2, 1), bool))

@@ -14,6 +14,7 @@ from fedtier.protocol import Driver, Interrupted, Limits, Memory, Rules, Site, d
 from fedtier.protocol.letters import Head, Kind
 from fedtier.protocol.version import OURS, numbers
 
+from ..small_runs import mostly_slow
 from . import toy
 
 CLIENTS, ROUNDS = 4, 12
@@ -79,7 +80,7 @@ class Chaos:
         return replies
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mostly_slow(range(12), 0, 1))
 def test_whatever_is_lost_late_repeated_or_restarted_the_models_are_those_of_the_replies_that_counted(
     tmp_path, seed, monkeypatch
 ):
@@ -93,6 +94,7 @@ def test_whatever_is_lost_late_repeated_or_restarted_the_models_are_those_of_the
     assert ledger.counted.sum() == sum(map(len, counted))
 
 
+@pytest.mark.slow
 def test_a_server_killed_at_any_moment_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     """It dies before, between and after the asks of a round; sites restart at random too."""
     plan = toy.bumpy(ROUNDS, CLIENTS)

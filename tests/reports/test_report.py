@@ -23,6 +23,7 @@ def charts(text: str) -> dict:
     return json.loads(re.search(r'<script type="application/json" id="charts">(.*?)</script>', text, re.S)[1])["charts"]
 
 
+@pytest.mark.slow
 def test_the_page_holds_every_curve_client_and_config_and_loads_nothing(fedtier, cells, tmp_path):
     code, out, _ = fedtier("report", cells, "--out", "r.html", "--figures", "figures", "--baseline", "server_only")
     assert code == 0 and out.splitlines()[0] == "r.html"

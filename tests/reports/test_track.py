@@ -59,6 +59,7 @@ def test_a_tracker_that_breaks_is_dropped_and_the_run_goes_on(tmp_path, monkeypa
     assert len(seen) == 1 and len(metrics(tmp_path / "run")) == 8
 
 
+@pytest.mark.slow
 def test_a_resumed_run_tracks_the_rows_from_its_checkpoint_on(tmp_path, monkeypatch):
     seen = []
     tracker = Listener(lambda rows: seen.extend(row["round"] for row in rows), lambda finished: seen.append(finished))

@@ -68,7 +68,14 @@ def test_who_gains_most_is_computed():
     assert not demo.gains_most([client(40, 60), client(60, 90)])  # the worst off gains 20, the other 30
 
 
-def test_the_sentence_counts_the_seeds_in_which_it_is_true(small, monkeypatch):
+def test_the_sentence_counts_the_seeds_in_which_it_is_true_and_claims_no_more_than_its_interval(small, monkeypatch):
+    """Seen: "the worst-off client gains most" was said whenever it gained at all."""
     found = [client(40, 80), client(60, 90), *(c._replace(seed=1) for c in (client(40, 60), client(60, 90)))]
     monkeypatch.setattr(demo, "clients_of", lambda curves: found)
-    assert demo.worst_off_words(small).startswith("In 1 of 2 seeds the client that is worst off alone gains most from ZO-HFL")
+    words = demo.worst_off_words(small)
+    assert words.startswith("In 1 of 2 seeds the client that is worst off alone gains most from ZO-HFL")
+    # ahead of the average gain by 40 - 35 and 20 - 25 points: 5 and -5
+    assert "0.0 ± " in words and words.endswith("points more than the average client, which these seeds do not tell from 0.")
+    sure = [*found[:2], *(c._replace(seed=1) for c in found[:2])]
+    monkeypatch.setattr(demo, "clients_of", lambda curves: sure)
+    assert demo.worst_off_words(small).endswith("5.0 ± 0.0 points more than the average client.")

@@ -37,7 +37,7 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "",
         "warm",
     ),
-    "cohort": (
+    "estimates": (
         "What is averaged: `arrived` (the estimates of this round) or `latest` (the latest estimate of every client).",
         "",
         "latest",

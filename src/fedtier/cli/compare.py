@@ -12,6 +12,7 @@ from ..errors import FedtierError
 from .shared import Config, Number, Place, Settings, Text, plain, prepare_jax, progress, show
 
 Format = Literal["table", "markdown", "latex", "csv"]
+Only = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="WORDS")]
 
 
 def compare(
@@ -24,6 +25,7 @@ def compare(
     format: Annotated[Format | None, tyro.conf.arg(metavar="table|markdown|latex|csv", help_behavior_hint="")] = None,
     out: Place = None,
     tune: bool = False,
+    only: Only = (),
     any_version: bool = False,
     json: bool = False,
 ) -> None:
@@ -39,10 +41,12 @@ def compare(
         format: Format of the table; default: by the ending of --out (.md, .tex, .csv), else a table for people.
         out: File that gets the table; stdout then shows it for people.
         tune: Search the settings of every method first, the same number of points for each, on validation rows.
+        only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
         any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of a table.
     """
-    from ..experiments.comparison import DEFAULT_METHODS, comparison_of, load_comparison
+    from ..experiments.comparison import comparison_of, load_comparison
+    from ..experiments.comparison import only as chosen_cells
     from ..experiments.outcomes import run_cells
     from ..experiments.tuning import tune_cells
     from ..reports import tables
@@ -51,8 +55,8 @@ def compare(
     if file is not None and methods:
         raise FedtierError("--methods", methods, "cannot be given beside a file", "name them in the file")
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
-    names = methods or DEFAULT_METHODS
-    wanted = load_comparison(file, store, changed, baseline) if file else comparison_of(names, store, changed, baseline)
+    wanted = load_comparison(file, store, changed, baseline) if file else comparison_of(methods, store, changed, baseline)
+    wanted = chosen_cells(wanted, only)
     prepare_jax()
     shown = progress()
     outcome = run_cells(tune_cells(wanted, shown) if tune else wanted, shown, any_version=any_version)
@@ -73,7 +77,7 @@ def reproduce(
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="table1|figure1|figure2|figure3")],
     settings: Settings = (),
     quick: bool = False,
-    only: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="WORDS")] = (),
+    only: Only = (),
     store: Path = Path("runs/cells"),
     out: Place = None,
     any_version: bool = False,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from ..errors import FedtierError
+from ..errors import FedtierError, called
 from .shared import Config, Number, Place, Settings, Text, prepare_jax, progress, show
 
 Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
@@ -112,5 +112,6 @@ def _join(hosts: str | None, rank: int | None, of: int | None) -> bool:
 
     sys.stdout = os.fdopen(os.dup(1), "w")  # the library that connects them prints on descriptor 1 ...
     os.dup2(2, 1)  # ... which is for data: send it to stderr
-    join_hosts(str(hosts), int(rank or 0), int(of or 0))
+    with called({"address": "--hosts", "rank": "--rank", "of": "--of"}):
+        join_hosts(str(hosts), int(rank or 0), int(of or 0))
     return rank == 0

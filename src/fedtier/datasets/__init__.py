@@ -67,11 +67,11 @@ def load(name: str = "digits", **options: Any) -> Dataset:
     None means the set's own default. An option that is not in OPTIONS[name] is refused, except `folder`, which may stand
     in every configuration.
     """
-    choice("data.name", name, NAMES)
+    choice("name", name, NAMES)
     given = {key: value for key, value in options.items() if value is not None}
     for key, value in given.items():
         if key not in OPTIONS[name] and key != "folder":
-            raise FedtierError(f"data.{key}", value, f"is not an option of {name}", who_takes(key))
+            raise FedtierError(key, value, f"is not an option of {name}", who_takes(key))
     try:
         return SETS[name].loader(**{key: value for key, value in given.items() if key in OPTIONS[name]})
     except OSError as error:  # no permission, a broken disk

@@ -57,16 +57,18 @@ def read(
     if isinstance(source, Path) and source.is_dir():
         return _images(source, image_size, owner)
     if image_size is not None:
-        raise FedtierError("data.image_size", image_size, f"is for a folder of images, but {source} is none", "leave it out")
+        raise FedtierError("image_size", image_size, f"is for a folder of images, but {source} is none", "leave it out")
     if isinstance(source, Path) and source.suffix.lower() == ".npz":
         return _arrays(source, label, owner, weight, choose)
     special = {key: name for key, name in (("label", label), ("owner", owner), ("weight", weight)) if name is not None}
     table = read_table(source, {*special.values(), *choose.categories} - {weight}, header=header)
     for key, name in special.items():
         known = name in table.columns
-        require(known, f"data.{key}", name, "is not a column of the table", nearest(name, table.columns))
+        require(known, key, name, "is not a column of the table", nearest(name, table.columns))
+        once = name not in table.twice
+        require(once, key, name, "is the name of two columns, so it is not known which one is meant", "rename one")
     distinct = len(set(special.values())) == len(special)
-    require(distinct, "data.owner", owner, "label, owner and weight must be three different columns")
+    require(distinct, "owner", owner, "label, owner and weight must be three different columns")
     features = checked(_features(table, set(special.values()), choose))
     owners, weights = (table.columns[name] if name else None for name in (owner, weight))
     return Content(features, table.columns[label], owners, weights, table.notes)
@@ -128,33 +130,33 @@ def read_table(source: Any, texts: Iterable[str] = (), *, header: bool = True) -
     if is_delimited(source):
         return read_delimited(source, header=header, texts=texts)
     endings = f"{', '.join(ENDINGS)} (also with .gz, .xz, .bz2 or .zip), {', '.join(ARROW)} or .npz"
-    raise FedtierError("data.file", str(source), f"must end in {endings}, or be a folder of images", "save it as CSV; " + SAVEZ)
+    raise FedtierError("file", str(source), f"must end in {endings}, or be a folder of images", "save it as CSV; " + SAVEZ)
 
 
 def _features(table: Table, special: set[str], choose: Choose) -> Table:
     for key, names in choose._asdict().items():
         for name in names:
             known = name in table.columns
-            require(known, f"data.{key}", name, "is not a column of the table", nearest(name, table.columns))
-            require(name not in special, f"data.{key}", name, "is the label, the owner or the weight, and no feature")
+            require(known, key, name, "is not a column of the table", nearest(name, table.columns))
+            require(name not in special, key, name, "is the label, the owner or the weight, and no feature")
     chosen = [name for name in (choose.keep or table.columns) if name not in special and name not in choose.drop]
     rule = "has no column besides label, owner and weight"
-    require(bool(chosen), "data.file", "the table", rule, "a row needs at least one feature")
+    require(bool(chosen), "file", "the table", rule, "a row needs at least one feature")
     return table.only(chosen)
 
 
 def _images(folder: Path, size: int | None, owner: str | None) -> Content:
-    """Owners are the outer folders of FOLDER/OWNER/CLASS/IMAGE.png; data.owner is then "folder"."""
+    """Owners are the outer folders of FOLDER/OWNER/CLASS/IMAGE.png; owner is then "folder"."""
     found = image_folder.read_images(folder, size)
     if owner is not None:
-        require(owner == "folder", "data.owner", owner, "must be 'folder': images belong to the outer folder they lie in")
+        require(owner == "folder", "owner", owner, "must be 'folder': images belong to the outer folder they lie in")
         flat = "has no owners: its folders are FOLDER/CLASS/IMAGE.png"
-        require(found.owners is not None, "data.owner", owner, flat, "FOLDER/OWNER/CLASS/IMAGE.png has")
+        require(found.owners is not None, "owner", owner, flat, "FOLDER/OWNER/CLASS/IMAGE.png has")
     return Content(found.inputs, found.labels, found.owners, None)
 
 
 def _arrays(path: Path, label: str, owner: str | None, weight: str | None, choose: Choose) -> Content:
-    """Arrays `inputs` (or x), `labels` (or y, or the name in data.label), `owner` (or the name in data.owner) of an .npz."""
+    """Arrays `inputs` (or x), `labels` (or y, or the name in label), `owner` (or the name in owner) of an .npz."""
     with _npz(path) as file:
         inputs = _array(file, path, INPUTS, "inputs")
         labels = _array(file, path, (label, *LABELS), "labels")
@@ -169,7 +171,7 @@ def _arrays(path: Path, label: str, owner: str | None, weight: str | None, choos
         hint = f"{path.name} holds an array of shape {inputs.shape}"
         require(
             not any((choose.drop, choose.keep, choose.categories)),
-            "data.drop",
+            "drop",
             hint,
             "drop, keep and categories are for tables",
         )
@@ -192,7 +194,7 @@ def _npz(path: Path, *, single: bool = False) -> Iterator[Any]:
             return
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
-                raise FedtierError("data.file", str(path), "is a single array, not a .npz", SAVEZ)
+                raise FedtierError("file", str(path), "is a single array, not a .npz", SAVEZ)
             yield file
     except FedtierError:
         raise
@@ -202,7 +204,7 @@ def _npz(path: Path, *, single: bool = False) -> Iterator[Any]:
         pickled = "allow_pickle" in str(error)
         rule = "holds Python objects, which are never unpickled" if pickled else f"is not an intact .npz file ({error})"
         hint = "save plain arrays of numbers or strings" if pickled else "save or copy it again"
-        raise FedtierError("data.file", str(path), rule, hint) from error
+        raise FedtierError("file", str(path), rule, hint) from error
 
 
 def _one_each(path: Path, what: str, values: np.ndarray, rows: int) -> Column:
@@ -217,4 +219,4 @@ def _array(file: Any, path: Path, names: tuple[str, ...], what: str) -> np.ndarr
         if name in file.files:
             return file[name]
     wanted = " or ".join(repr(name) for name in dict.fromkeys(names))
-    raise FedtierError(f"data.{what}", str(path), f"has no array {wanted}", f"it has: {', '.join(file.files) or 'no arrays'}")
+    raise FedtierError(what, str(path), f"has no array {wanted}", f"it has: {', '.join(file.files) or 'no arrays'}")

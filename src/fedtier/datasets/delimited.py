@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FedtierError, require
-from .table import MISSING, Column, Table, Words, settled, words
+from .table import MISSING, Column, Table, Words, settled, with_points, words
 from .text_form import Form, Header, encodings, find_form, find_header, opened
 
 BLOCK = 20_000  # lines in one go
@@ -36,13 +36,13 @@ def read_delimited(path: Path, *, header: bool = True, texts: Iterable[str] = ()
                 continue
     except csv.Error as error:
         hint = "is a quote left open somewhere, or is it no text file at all?"
-        raise FedtierError("data.file", str(path), f"cannot be split into cells ({error})", hint) from error
+        raise FedtierError("file", str(path), f"cannot be split into cells ({error})", hint) from error
     except DAMAGED as error:
         if isinstance(error, PermissionError | FileNotFoundError):
             raise
         rule = f"is cut short or damaged ({error})"
-        raise FedtierError("data.file", str(path), rule, "copy or download the file again") from error
-    raise FedtierError("data.file", str(path), "is no text in UTF-8, UTF-16 or Windows-1252", "save it as UTF-8")
+        raise FedtierError("file", str(path), rule, "copy or download the file again") from error
+    raise FedtierError("file", str(path), "is no text in UTF-8, UTF-16 or Windows-1252", "save it as UTF-8")
 
 
 def _read(path: Path, form: Form, header: Header, texts: frozenset[str], skip: frozenset[str]) -> Table:
@@ -55,15 +55,15 @@ def _read(path: Path, form: Form, header: Header, texts: frozenset[str], skip: f
         if "end of data" in str(error):
             raise
         columns, rows = _columns(path, form, header, wanted, as_text)  # quotes inside cells: taken as they are
-    require(rows > 0, "data.file", str(path), "holds no rows, only a header")
+    require(rows > 0, "file", str(path), "holds no rows, only a header")
     done, notes = {}, list(header.notes)
     for k, column in columns.items():
-        done[names[k]], note = column.done(keep=names[k] in texts)
+        done[names[k]], note = column.done(keep=names[k] in texts, commas=form.separator == ";")
         notes += [f"column {names[k]}: {note}"] * bool(note)
     if header.nameless and names[0] in done and _counts_or_names(done[names[0]]) and names[0] not in texts:
         del done[names[0]]
         notes.append("the first column has no name and tells the rows apart: it is left out")
-    return Table(done, rows, (_told(form), *notes))
+    return Table(done, rows, (_told(form), *notes), header.twice)
 
 
 def _counts_or_names(column: Column) -> bool:
@@ -117,7 +117,7 @@ def _refuse_width(path: Path, reader: Any, lines: list[list[str]], width: int) -
         if any(line) and len(line) != width:
             at = reader.line_num - len(lines) + k + 1
             hint = "is the file cut short, or a separator inside a cell without quotes?"
-            raise FedtierError("data.file", str(path), f"line {at} has {len(line)} cells, the header {width}", hint)
+            raise FedtierError("file", str(path), f"line {at} has {len(line)} cells, the header {width}", hint)
 
 
 class _Column:
@@ -140,12 +140,14 @@ class _Column:
             self.is_text, index = True, self.index
             self.parts.append(np.fromiter((index.setdefault(cell, len(index)) for cell in cells), np.int32, len(cells)))
 
-    def done(self, *, keep: bool) -> tuple[Column, str]:
+    def done(self, *, keep: bool, commas: bool) -> tuple[Column, str]:
+        """`keep` words as they are; `commas`: may stand in numbers for the decimal point."""
         values = np.concatenate(self.parts)
         if not self.is_text:
             return values, ""
         levels = words(self.index)  # the distinct cells, in the order of their codes
         column = Words(levels.codes[values], levels.levels)
+        column = with_points(column) if commas else column
         return (column, "") if keep else settled(column)
 
 

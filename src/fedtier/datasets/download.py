@@ -62,7 +62,7 @@ def _from_mirrors(published: Published, get: Callable[[str], None]) -> None:
         except DAMAGED as error:
             failures.append(f"{mirror}: not the published content ({error})")
     raise FedtierError(
-        "data.name", published.name, f"could not be downloaded; {'; '.join(failures)}", f"offline? {hint_for(published)}"
+        "name", published.name, f"could not be downloaded; {'; '.join(failures)}", f"offline? {hint_for(published)}"
     )
 
 

@@ -75,7 +75,7 @@ def read_arrow(path: Path, texts: Iterable[str] = (), skip: Iterable[str] = ()) 
         import pyarrow.parquet
     except ImportError as error:
         hint = "pip install 'fedtier[parquet]', or save the table as .csv or .npz"
-        raise FedtierError("data.file", str(path), "needs the package pyarrow to be read", hint) from error
+        raise FedtierError("file", str(path), "needs the package pyarrow to be read", hint) from error
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             frame = pyarrow.parquet.ParquetFile(path).read()
@@ -87,7 +87,7 @@ def read_arrow(path: Path, texts: Iterable[str] = (), skip: Iterable[str] = ()) 
         if isinstance(error, PermissionError | FileNotFoundError):
             raise
         rule = f"is not an intact {path.suffix} file ({error})"
-        raise FedtierError("data.file", str(path), rule, "save or copy it again") from error
+        raise FedtierError("file", str(path), rule, "save or copy it again") from error
     return read_frame(frame, texts, skip)
 
 

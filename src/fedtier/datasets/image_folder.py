@@ -28,17 +28,17 @@ def read_images(folder: Path, size: int | None = None) -> Pictures:
     `size` x `size`. Only headers are read to find that out, so memory holds the images once.
     """
     if size is not None:
-        whole("data.image_size", size)
+        whole("image_size", size)
     outer = _folders(folder)
     owned = bool(outer) and all(_folders(entry) and not _images(entry) for entry in outer)
     places = [(entry, inner) for entry in outer for inner in _folders(entry)] if owned else [(entry, entry) for entry in outer]
     hint = "FOLDER/CLASS/IMAGE.png, or FOLDER/OWNER/CLASS/IMAGE.png; name the outermost folder"
     classes = sorted({inner.name for _, inner in places})
-    require(len(classes) >= 2, "data.file", str(folder), f"must have a sub-folder per class, but has {len(classes)}", hint)
+    require(len(classes) >= 2, "file", str(folder), f"must have a sub-folder per class, but has {len(classes)}", hint)
     files: list[tuple[Path, str, str]] = []
     for owner, inner in places:
         images = _images(inner)
-        require(bool(images), "data.file", str(inner), f"holds no images ({', '.join(SUFFIXES)})", hint)
+        require(bool(images), "file", str(inner), f"holds no images ({', '.join(SUFFIXES)})", hint)
         files += [(path, inner.name, owner.name) for path in images]
     paths, labels, owners = zip(*files, strict=True)
     return Pictures(_pixels_of(paths, size), words(labels), words(owners) if owned else None)
@@ -71,10 +71,10 @@ def _pixels_of(files: tuple[Path, ...], size: int | None, mode: str | None = Non
         odd = next((k for k, one in enumerate(sizes) if one != sizes[0]), None)
         require(
             odd is None,
-            "data.file",
+            "file",
             str(files[odd or 0]),
             f"is {_times(sizes[odd or 0])} pixels, but {files[0]} is {_times(sizes[0])}: all images must have one size",
-            "set data.image_size to resize them",
+            "set image_size to resize them",
         )
     width, height = (size, size) if size else sizes[0]
     inputs = np.empty((len(files), 1 if mode == "L" else 3, height, width), np.uint8)
@@ -104,7 +104,7 @@ def _open(path: Path, look: Any) -> Any:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             return look(image)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise FedtierError("data.file", str(path), f"is not an intact image ({error})", "copy it again or remove it") from error
+        raise FedtierError("file", str(path), f"is not an intact image ({error})", "copy it again or remove it") from error
 
 
 def _times(size: tuple[int, int]) -> str:

@@ -13,7 +13,7 @@ from .table import Column, Words, as_words, missing, settled
 
 TASKS = ("auto", "classification", "binary", "regression")
 FEW, MANY, ROWS_EACH = 20, 100, 10  # whole numbers are classes up to FEW values, or up to MANY that have ROWS_EACH rows each
-DROP = 'data.missing = "drop" leaves such rows out'
+DROP = 'missing = "drop" leaves such rows out'
 
 
 class Target(NamedTuple):
@@ -28,7 +28,7 @@ def target(name: str, column: Column, task: str = "auto") -> Target:
     Words are classes. Whole numbers are classes up to FEW different ones, or up to MANY where each has ROWS_EACH rows on
     average; others, and numbers with a fraction (unless there are only two), are the target of a regression.
     """
-    choice("data.task", task, TASKS)
+    choice("task", task, TASKS)
     refuse_missing(f"label {name}", column)
     numbers = _as_numbers(column)
     count = len(np.unique(as_words(column).codes if numbers is None else numbers))
@@ -38,16 +38,16 @@ def target(name: str, column: Column, task: str = "auto") -> Target:
     else:
         why = f"{task}, as named"
     if task == "regression":
-        require(numbers is not None, "data.task", task, f"the label {name} holds words", 'task = "classification"')
+        require(numbers is not None, "task", task, f"the label {name} holds words", 'task = "classification"')
         return Target(np.asarray(numbers, np.float64), (), why)
-    require(task != "binary" or count == 2, "data.task", task, f"the label {name} has {count} values, not 2", "classification")
+    require(task != "binary" or count == 2, "task", task, f"the label {name} has {count} values, not 2", "classification")
     return Target(*ordered(f"label {name}", column if isinstance(column, Words) else as_words(column)), why)
 
 
 def _chosen(name: str, numbers: np.ndarray | None, count: int, rows: int) -> tuple[str, str]:
     if numbers is None:
         rule = f"holds {count} different texts in {rows} rows"
-        require(count <= 50 or count <= rows / 2, "data.label", name, rule, "is this the column to predict?")
+        require(count <= 50 or count <= rows / 2, "label", name, rule, "is this the column to predict?")
         return "classification", f"{count} different words"
     whole = bool(np.all(numbers == np.floor(numbers)))
     if count == 2 or (whole and (count <= FEW or (count <= MANY and rows >= ROWS_EACH * count))):

@@ -48,8 +48,8 @@ def from_file(
 
     Nothing is fitted yet: the set has no inputs until `Dataset.prepared` is told which rows are training rows.
     """
-    choice("data.missing", missing, FILLS)
-    require(not (drop and keep), "data.keep", list(keep), "cannot stand beside data.drop", "name one of the two")
+    choice("missing", missing, FILLS)
+    require(not (drop and keep), "keep", list(keep), "cannot stand beside drop", "name one of the two")
     source = _path(file, folder) if isinstance(file, str | Path | None) else file
     choose = Choose(drop, keep, categories)
     found = read(source, label=label, owner=owner, weight=weight, choose=choose, header=header, image_size=image_size)
@@ -77,14 +77,14 @@ def _whole_rows(found: Content, rule: str) -> tuple[Content, list[str]]:
             gone = missing(column)
             if gone.any():
                 where = f"is missing in {int(gone.sum())} rows, first in row {int(np.argmax(gone))} (rows count from 0)"
-                raise FedtierError(f"column {name}", NOTHING_THERE, where, 'data.missing = "median" fills it in')
+                raise FedtierError(f"column {name}", NOTHING_THERE, where, 'missing = "median" fills it in')
     if rule != "drop":
         return found, []
     special = [column for column in (found.label, found.owner, found.weight) if column is not None]
     gone = np.any([missing(column) for column in (*special, *(column for _, column in features))], axis=0)
     if not gone.any():
         return found, []
-    require(not gone.all(), "data.missing", rule, "every row lacks some value", 'use "median", or leave columns out: data.drop')
+    require(not gone.all(), "missing", rule, "every row lacks some value", 'use "median", or leave columns out: drop')
     kept = np.flatnonzero(~gone)
     owner, weight = (None if column is None else take(column, kept) for column in (found.owner, found.weight))
     rows = found.rows.take(kept) if isinstance(found.rows, Table) else found.rows[kept]
@@ -98,20 +98,18 @@ NOTHING_THERE = "no value"
 def _weights(name: str | None, column: Column | None) -> np.ndarray | None:
     if column is None:
         return None
-    require(not isinstance(column, Words), "data.weight", name, "holds words, not numbers")
+    require(not isinstance(column, Words), "weight", name, "holds words, not numbers")
     values = np.asarray(column, np.float64)
     bad = ~np.isfinite(values) | (values < 0)
     rule = f"must be finite and at least 0, but is not in row {int(np.argmax(bad))} (rows count from 0)"
-    require(not bad.any(), "data.weight", name, rule, DROP)
-    require(values.sum() > 0, "data.weight", name, "is 0 in all rows")
+    require(not bad.any(), "weight", name, rule, DROP)
+    require(values.sum() > 0, "weight", name, "is 0 in all rows")
     return values
 
 
 def _path(file: str | Path | None, folder: str | Path | None) -> Path:
     if file is None:
-        raise FedtierError(
-            "data.file", None, "must be given when data.name is 'file'", "a table, an .npz or a folder of images"
-        )
+        raise FedtierError("file", None, "must be given", "a table, an .npz or a folder of images")
     _, root = chosen_folder(folder)
     here = Path(file).expanduser()
     places = [here] if root is None or here.is_absolute() else [here, root / here]
@@ -119,7 +117,7 @@ def _path(file: str | Path | None, folder: str | Path | None) -> Path:
         if place.exists():
             return place
     looked = " and ".join(str(place.absolute()) for place in places)
-    raise FedtierError("data.file", str(file), f"is not there (looked for {looked})", _siblings(here))
+    raise FedtierError("file", str(file), f"is not there (looked for {looked})", _siblings(here))
 
 
 def _siblings(path: Path) -> str:

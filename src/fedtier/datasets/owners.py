@@ -16,8 +16,8 @@ MERGED = "others"
 
 def with_enough_rows(dataset: Dataset, least: int, rule: Rule = "refuse") -> Dataset:
     """The set without owners of fewer than `least` rows: refused by name, left out with their rows, or merged into one."""
-    whole("data.min_rows", least)
-    choice("data.small_clients", rule, RULES)
+    whole("min_rows", least)
+    choice("small_clients", rule, RULES)
     assert dataset.owner is not None
     counts = np.bincount(dataset.owner, minlength=dataset.clients)
     small = np.flatnonzero(counts < least)
@@ -31,8 +31,8 @@ def with_enough_rows(dataset: Dataset, least: int, rule: Rule = "refuse") -> Dat
         rule_told = {"refuse": "there are", "drop": "nobody is left without the", "merge": "even together too small are the"}[
             rule
         ]
-        hint = 'data.small_clients = "drop" leaves them out, "merge" makes one client of them; or lower data.min_rows'
-        raise FedtierError("data.small_clients", rule, f"{rule_told} {owners}", hint)
+        hint = 'small_clients = "drop" leaves them out, "merge" makes one client of them; or lower min_rows'
+        raise FedtierError("small_clients", rule, f"{rule_told} {owners}", hint)
     if rule == "drop":
         return _renumbered(dataset.take(np.flatnonzero(~few)), names)._replace(notes=(*dataset.notes, f"left out: {owners}"))
     together = np.where(few, len(names), dataset.owner).astype(np.int32)

@@ -127,7 +127,7 @@ def spoken_digits(folder: str | Path | None = None) -> Dataset:
     parts = [Path(name).stem.split("_") for name in paths]
     for name, part in zip(paths, parts, strict=True):
         fits = len(part) == 3 and part[0] in DIGITS
-        require(fits, "data.name", name, "must be called DIGIT_SPEAKER_NUMBER.wav", REPLACE)
+        require(fits, "name", name, "must be called DIGIT_SPEAKER_NUMBER.wav", REPLACE)
     who, owner = np.unique([part[1] for part in parts], return_inverse=True)
     pictures = np.stack([_picture(path) for path in paths.values()])
     return Dataset(

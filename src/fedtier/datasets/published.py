@@ -62,7 +62,7 @@ def hint_for(published: Published) -> str:
     files = f"its {many.count:,} files {many.suffix}" if many else ", ".join(published.files)
     packed = f" (or with {published.packed})" if published.packed else ""
     where = ", ".join(str(Path("DIR") / place) for place in places(published))
-    return f"set {VARIABLE} or data.folder to a folder DIR that holds {files}{packed} in one of {where}"
+    return f"set {VARIABLE} or `folder` to a folder DIR that holds {files}{packed} in one of {where}"
 
 
 def places(published: Published) -> list[Path]:

@@ -25,7 +25,7 @@ EXAM = Published("exam-scores", {"Exam.csv": "9c87dc2a85401f0589bdb1c1e95049bd86
 
 def chem97(folder: str | Path | None = None, owner: str = "lea") -> Dataset:
     """The points of 31,022 pupils by gender, age and earlier grades; `owner` is "lea" or "school"."""
-    choice("data.owner", owner, ("lea", "school"))
+    choice("owner", owner, ("lea", "school"))
     return _pupils(CHEM97, folder, label="score", owner=owner, keep=("gender", "age", "gcsescore"), task="classification")
 
 

@@ -1,6 +1,6 @@
 """Where the files of a published data set are: in a folder of the user's, or in the cache, fetched once.
 
-A folder (`data.folder`, else the environment variable FEDTIER_DATA) means that nothing is downloaded: what is missing
+A folder (the argument `folder`, else the environment variable FEDTIER_DATA) means that nothing is downloaded: what is missing
 there is an error. Without one, files come from the publisher into the user's cache.
 """
 
@@ -33,7 +33,7 @@ def locate(published: Published, folder: str | Path | None = None) -> dict[str, 
 def chosen_folder(folder: str | Path | None) -> tuple[str, Path | None]:
     """(the setting that names the folder, the folder): the argument, else FEDTIER_DATA, else none."""
     if folder is not None:
-        return "data.folder", Path(folder).expanduser()
+        return "folder", Path(folder).expanduser()
     value = os.environ.get(VARIABLE, "")
     return VARIABLE, Path(value).expanduser() if value else None
 

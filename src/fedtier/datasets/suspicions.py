@@ -18,7 +18,7 @@ def checked(table: Table) -> Table:
     columns = dict(table.columns)
     for name, column in table.columns.items():
         if are_dates(column):
-            hint = f'data.drop = ["{name}"], or turn it into numbers first, days since some day for example'
+            hint = f'drop = ["{name}"], or turn it into numbers first, days since some day for example'
             raise FedtierError(f"column {name}", column.levels[0], "holds dates or times, which are no numbers", hint)  # pyright: ignore
         if isinstance(column, Words):
             if table.rows >= IDS and len(column.levels) > table.rows / 2:
@@ -33,7 +33,7 @@ def checked(table: Table) -> Table:
             row = int(np.argmax(huge))
             rule = f"is too large in row {row} (rows count from 0)"
             raise FedtierError(
-                f"column {name}", float(column[row]), rule, "a slip of the pen? Mend it, or leave the column out: data.drop"
+                f"column {name}", float(column[row]), rule, "a slip of the pen? Mend it, or leave the column out: drop"
             )
         infinite = np.isinf(column)
         if infinite.any():
@@ -42,9 +42,9 @@ def checked(table: Table) -> Table:
         if table.rows >= IDS and _is_index(name, column):
             _warn(
                 f"column {name} counts the rows: it looks like an index or an id, and is learned from like any other number; "
-                f'data.drop = ["{name}"] leaves it out'
+                f'drop = ["{name}"] leaves it out'
             )
-    require(bool(columns), "data.file", "the table", "has no feature left", "every column looks like an id")
+    require(bool(columns), "file", "the table", "has no feature left", "every column looks like an id")
     return table._replace(columns=columns)
 
 

@@ -16,7 +16,7 @@ def synthetic(
     Class means are standard normal, shifts are normal with deviation `spread` (0 = all clients alike). One pass, no loop
     over clients: a million clients with 4 rows of 16 features take 0.3 GiB and a few seconds.
     """
-    whole("data.classes", classes, 2)
+    whole("classes", classes, 2)
     draws, inputs = _blocks(clients, rows, features, spread, seed)
     labels = draws.integers(0, classes, size=(clients, rows), dtype=np.int32)
     means = draws.standard_normal((classes, features), dtype=np.float32)
@@ -50,11 +50,11 @@ def curvatures(clients: int, features: int, ratio: float = 4.0, seed: int = 0) -
 
 def _blocks(clients: int, rows: int, features: int, spread: float, seed: int) -> tuple[np.random.Generator, np.ndarray]:
     """Unit noise around each client's own centre: [clients, rows, features]."""
-    whole("data.clients", clients)
-    whole("data.rows", rows)
-    whole("data.features", features)
-    not_negative("data.spread", spread)
-    whole("data.seed", seed, 0)
+    whole("clients", clients)
+    whole("rows", rows)
+    whole("features", features)
+    not_negative("spread", spread)
+    whole("seed", seed, 0)
     draws = np.random.default_rng([seed, 0])
     centres = draws.standard_normal((clients, 1, features), dtype=np.float32)
     inputs = draws.standard_normal((clients, rows, features), dtype=np.float32)

@@ -23,7 +23,9 @@ MISSING = frozenset(
 ODD_SHARE, ODD_LEVELS = 0.1, 20  # so few cells that are no numbers, beside so many different numbers, are slips of the pen
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)(\.0*)?")
 _COMMA = re.compile(r"[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_UNITS = re.compile(r"([$€£¥]?)\s*([+-]?\d[\d.,]*|[+-]?[.,]\d+)\s*([%€$£¥]?)")  # $ 1,200.50 or 3.5 %
+_THOUSANDS = re.compile(r"[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d*)?")
+_POINTS = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?")  # 1.234,50
 _DAY = r"\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3(\d{4}|\d{2})"
 _NAMED_DAY = r"\d{1,2}[- ][A-Za-z]{3,9}[- ,]+\d{2,4}|[A-Za-z]{3,9} \d{1,2}, \d{4}"
 _TIME = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
@@ -44,11 +46,12 @@ class Table(NamedTuple):
     columns: dict[str, Column]  # by name, in the order of the source
     rows: int
     notes: tuple[str, ...] = ()  # what reading decided, in words
+    twice: frozenset[str] = frozenset()  # names that several columns of the source have; all but the first got a number
 
     def take(self, rows: np.ndarray) -> Table:
         """These rows, in this order."""
         taken = {name: take(column, rows) for name, column in self.columns.items()}
-        return Table(taken, len(np.arange(self.rows)[rows]), self.notes)
+        return Table(taken, len(np.arange(self.rows)[rows]), self.notes, self.twice)
 
     def only(self, names: Iterable[str]) -> Table:
         return self._replace(columns={name: self.columns[name] for name in names})
@@ -96,14 +99,20 @@ def _numbered(levels: Sequence[str], codes: np.ndarray) -> Words:
 def settled(column: Words) -> tuple[Column, str]:
     """Words that are numbers after all, as numbers, and what was decided in words: true and false, decimal commas, commas
     between thousands, and columns of numbers with a few cells that are none."""
-    levels = column.levels
+    levels, unit = column.levels, _unit(column.levels)
     if not levels:
         return np.full(len(column.codes), np.nan), ""
+    if unit:
+        plain = Words(column.codes, tuple(_UNITS.sub(r"\2", level) for level in levels))
+        found, _ = settled(plain)
+        if not isinstance(found, Words):
+            return found, f"numbers, {unit} left out"
     if {level.lower() for level in levels} <= {"true", "false"}:
         return _valued(column, [float(level.lower() == "true") for level in levels]), ""
-    for pattern, remove, point in ((_THOUSANDS, ",", ""), (_COMMA, ",", ".")):
-        if any("," in level for level in levels) and all(pattern.fullmatch(level) for level in levels):
-            return _valued(column, [float(level.replace(remove, point)) for level in levels]), ""
+    if any("," in level for level in levels):
+        for pattern, point in ((_THOUSANDS, "."), (_COMMA, ","), (_POINTS, ",")):
+            if all(pattern.fullmatch(level) for level in levels):
+                return _valued(column, [float(_with_point(level, point)) for level in levels]), ""
     values = np.asarray([number(level) for level in levels])
     odd = np.isnan(values)
     if not odd.any():
@@ -113,6 +122,26 @@ def settled(column: Words) -> tuple[Column, str]:
         some = ", ".join(repr(level) for level in np.asarray(levels)[odd][:3].tolist())
         return _valued(column, values), f"{strange} cells that are no numbers ({some}) count as missing"
     return column, ""
+
+
+def with_points(column: Words) -> Words:
+    """Decimal commas as points, where every text is a number that may have one: for files in which commas separate no cells, so
+    that 36,612 beside 37 is no number of thousands."""
+    fits = any("," in level for level in column.levels) and all(_COMMA.fullmatch(level) for level in column.levels)
+    return Words(column.codes, tuple(level.replace(",", ".") for level in column.levels)) if fits else column
+
+
+def _with_point(text: str, point: str) -> str:
+    """A number as Python writes it, of one whose decimals stand behind `point` and whose thousands are apart by the other."""
+    other = "," if point == "." else "."
+    return text.replace(other, "").replace(point, ".")
+
+
+def _unit(levels: Sequence[str]) -> str:
+    """The sign of a currency, or %, that stands at every number; "" where there is none or not one for all."""
+    parts = [_UNITS.fullmatch(level) for level in levels]
+    units = {part.group(1) + part.group(3) if part else "" for part in parts}
+    return units.pop() if len(units) == 1 else ""
 
 
 def number(text: str) -> float:

@@ -42,6 +42,7 @@ class Header(NamedTuple):
     nameless: bool  # the first column has no name: it may be the numbers or names of the rows
     blank: int  # 1: rows end in a separator, so that a last, empty cell follows
     notes: tuple[str, ...]
+    twice: frozenset[str] = frozenset()  # names that stand above several columns
 
 
 def is_delimited(path: Path) -> bool:
@@ -67,7 +68,7 @@ def _member(path: Path) -> Any:
     inside = [name for name in inside if Path(name).suffix.lower() in ENDINGS] or inside
     if len(inside) != 1:
         rule = f"must hold one table, but holds {', '.join(inside[:5]) or 'nothing'}"
-        raise FedtierError("data.file", str(path), rule, "unpack it and name the file that is meant")
+        raise FedtierError("file", str(path), rule, "unpack it and name the file that is meant")
     return archive.open(inside[0])
 
 
@@ -85,7 +86,7 @@ def find_form(path: Path, encoding: str) -> Form:
         text = file.read(SAMPLE)
     require(
         "\0" not in text,
-        "data.file",
+        "file",
         str(path),
         "is no text: it holds zero bytes",
         f"tables are {', '.join(ENDINGS)}, .parquet or .npz",
@@ -122,7 +123,7 @@ def find_header(path: Path, form: Form, named: bool) -> Header:
     with opened(path, form.encoding) as file:
         first = [row for row in islice(form.reader(file), 200)]
     filled = [row for row in first if any(row)]
-    require(bool(filled), "data.file", str(path), "is empty", "the first line names the columns")
+    require(bool(filled), "file", str(path), "is empty", "the first line names the columns")
     width = Counter(map(len, filled)).most_common(1)[0][0]
     start = next(k for k, row in enumerate(first) if len(row) in (width, width - 1) and any(row) and not _is_comment(row))
     cells = [cell.strip() for cell in first[start]]
@@ -134,16 +135,18 @@ def find_header(path: Path, form: Form, named: bool) -> Header:
     rule = f"starts with the numbers {', '.join(cells[:3])}, ..., where the names of the columns should stand"
     require(
         not numeric,
-        "data.file",
+        "file",
         str(path),
         rule,
-        "if it has no header line: data.header = false; columns are then 'column 1', ...",
+        "if it has no header line: header = false; columns are then 'column 1', ...",
     )
     wider = bool(body) and all(len(row) == len(cells) + 1 for row in body)
     blank = wider and all(not row[-1].strip() for row in body)
     names = [*([""] if wider and not blank else []), *cells]
+    twice = frozenset(name for name, times in Counter(names).items() if name and times > 1)
     nameless, (names, notes) = not names[0], _unique(names)
-    return Header(names, start + 1, nameless, int(blank), notes + ((f"the first {start} lines are left out",) if above else ()))
+    notes += (f"the first {start} lines are left out",) * above
+    return Header(names, start + 1, nameless, int(blank), notes, twice)
 
 
 def _is_comment(row: list[str]) -> bool:

@@ -14,7 +14,7 @@ from ..datasets import Dataset, Preparation
 from ..datasets.content import read_array, read_labelled
 from ..datasets.labels import known, refuse_missing
 from ..datasets.table import Column, Words, settled
-from ..errors import require
+from ..errors import called, require
 
 
 class Party(NamedTuple):
@@ -22,6 +22,7 @@ class Party(NamedTuple):
     labels: np.ndarray  # [N] int32 codes, or float32 as a regression predicts them
 
 
+@called({"file": "data"})
 def open_rows(path: Path, label: str, preparation: Preparation, image_size: int | None = None) -> Party:
     """The rows of a file, prepared; refused where they do not fit."""
     if preparation.scaling is not None:

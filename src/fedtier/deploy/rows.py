@@ -7,8 +7,9 @@ import numpy as np
 
 from ..datasets import Preparation
 from ..datasets.own import from_file
-from ..errors import require
+from ..errors import called, require
 from ..experiments.assemble import Experiment, assemble
+from ..experiments.config import keys_of
 from ..federation import Federation, Window
 from ..problem import Rows, Spec
 from .party import Party, dataset_of, open_rows
@@ -39,7 +40,8 @@ def _preparation(run: WireRun) -> Preparation:
     if run.wire.preparation is not None:
         return Preparation.from_json((run.folder / run.wire.preparation).read_text(encoding="utf-8"))
     reading = {key: getattr(run.config.data, key) for key in READING}
-    dataset = from_file(run.folder / run.wire.server, label=run.wire.label, **reading)
+    with called(keys_of("data") | {"file": "wire.server", "label": "wire.label"}):
+        dataset = from_file(run.folder / run.wire.server, label=run.wire.label, **reading)
     found = dataset.prepared([np.arange(dataset.rows)]).preparation
     if not (run.wire.labels and found.label.classes):
         return found

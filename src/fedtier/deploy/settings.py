@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pydantic
 
 from .. import datasets as data_sets
-from ..errors import NOTHING, FedtierError, nearest, require
+from ..errors import NOTHING, FedtierError, called, nearest, require
 from ..experiments import config as configuration
 from ..experiments.config import Config, Table, described
 from ..experiments.own_code import is_own
@@ -57,7 +57,8 @@ def load_run_file(file: Path) -> WireRun:
     require(isinstance(given, dict), "wire", NOTHING, f"is missing in {file}", "[wire] names the sites and the server's rows")
     wire = checked("wire", WireTable, given or {})
     require(len(set(wire.sites)) == len(wire.sites), "wire.sites", wire.sites, "names a site twice")
-    wire.rules.check(len(wire.sites))
+    with called({key: f"wire.{key}" for key in wire.rules._fields}):
+        wire.rules.check(len(wire.sites))
     data = {"clients": len(wire.sites)} | tables.get("data", {})
     tables["data"] = data if "name" in data else {"name": "file", "file": wire.server} | data
     tables["method"] = {"server_seat": False} | tables.get("method", {})  # the wire has none

@@ -30,16 +30,16 @@ def join_hosts(address: str, rank: int, of: int) -> None:
 
     All run the same command with the same configuration, data and versions. Call it before anything is computed.
     """
-    whole("--of", of, 2, "leave --hosts, --rank and --of out to run alone")
-    require(0 <= rank < of, "--rank", rank, f"must be from 0 to {of - 1}", "each process has its own")
+    whole("of", of, 2, "a single process has nobody to join")
+    require(0 <= rank < of, "rank", rank, f"must be from 0 to {of - 1}", "each process has its own")
     fits = re.fullmatch(r".+:\d{1,5}", address) is not None
-    require(fits, "--hosts", address, "must be HOST:PORT of process 0", "for example --hosts 10.0.0.1:4040")
+    require(fits, "address", address, "must be HOST:PORT of process 0", "for example 10.0.0.1:4040")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
         jax.distributed.initialize(address, num_processes=of, process_id=rank)
     except Exception as error:
         raise FedtierError(
-            "--hosts", address, f"cannot be joined: {error}", "start all processes within five minutes"
+            "address", address, f"cannot be joined: {error}", "start all processes within five minutes"
         ) from None
 
 

@@ -1,7 +1,8 @@
 """What a comparison file asks for: methods x settings, each pair a cell, each cell one run of all seeds.
 
     [data] [model] [run]           what all cells share
-    [[methods]]                    label, and the keys of [method]; may hold tables data, model, run of its own
+    [[methods]]                    label, and the keys of [method]; may hold tables data, model, run of its own, and a table
+                                   search of lists: what `compare --tune` searches instead of the method's grid, {}: nothing
     [[settings]]                   label, and tables data, model, method, run; optional
     [[tuned]]                      where = "words of labels" (see `chosen`), and keys like those of [[methods]]; optional
     [compare]                      baseline = "label of a method", metrics = [...], equal_steps = true
@@ -11,19 +12,22 @@ A cell's configuration is the shared tables, then the setting's, then the method
 The fair rule. Every method sees the same rows: those of the server have a seat in the baselines (method.server_seat) unless
 switched off. Every method takes the same number of local gradients in a round: run.tau is that of the method with the most
 solves, and a method with fewer solves makes them longer, unless it has a tau of its own or equal_steps is off. `server_only`
-has the server's part of the two-level method that it stands beside, unless it names a key of it.
+has the server's part of the two-level method that it stands beside, unless it names a key of it or a preset.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import NOTHING, FedtierError, choice, nearest, require
+from ..errors import NOTHING, FedtierError, FedtierWarning, choice, nearest, require
+from ..methods import registry
 from . import config as configuration
 from .config import TABLES, Config
+from .grids import Grid, checked_grid
 from .held import is_object
 from .metrics import FEWEST
 from .own_code import short
@@ -52,6 +56,7 @@ METRICS = {
     "personal_rmse": Metric("personal rmse", ("personal_rmse", "mean"), percent=False),
     "worst_rmse": Metric(f"worst client's rmse ({FEWEST}+ rows)", ("personal_rmse", "max"), percent=False),
 }
+STORE = Path("runs/cells")
 OPTIONS = ("baseline", "metrics", "equal_steps")
 SERVER_KEYS = ("server_lr", "server_batch", "server_steps", "server_step", "averaging")
 REFERENCES = ("fedavg", "server_only", "local_only")  # stand in every comparison of methods by name
@@ -68,6 +73,7 @@ class Cell(NamedTuple):
     config: Config
     folder: Path
     tuned: str = ""  # how its settings were found, where they were searched
+    grid: Grid | None = None  # what is to be searched; None: the method's own grid, {}: nothing
 
 
 class Comparison(NamedTuple):
@@ -83,11 +89,26 @@ def load_comparison(file: Path, store: Path, settings: Sequence[str] = (), basel
     return make_comparison(configuration.read_toml(file), store, settings, baseline)
 
 
-def comparison_of(names: Sequence[str], store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Comparison:
+def comparison_of(
+    names: Sequence[str] = (), store: Path = STORE, settings: Sequence[str] = (), baseline: str | None = None
+) -> Comparison:
     """The cells of a comparison of methods by name, everything else by default or by `settings`; the references stand in it
-    whether named or not."""
-    names = (*names, *(name for name in REFERENCES if name not in names))
-    return make_comparison({"methods": [{"name": name} for name in names]}, store, settings, baseline)
+    whether named or not, and without a name DEFAULT_METHODS do. What nobody named and what needs rows at the server is left
+    out, aloud, where it has none."""
+    given = (*names, *(name for name in REFERENCES if name not in names)) if names else DEFAULT_METHODS
+    without = _without_server(given, settings)
+    left = [name for name in without if name not in names]
+    if left:
+        warnings.warn(f"left out for want of rows at the server: {', '.join(left)}", FedtierWarning, stacklevel=2)
+    chosen = [name for name in given if name not in left]
+    return make_comparison({"methods": [{"name": name} for name in chosen]}, store, settings, baseline)
+
+
+def _without_server(names: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """Those of the methods that cannot run because these settings leave no rows to the server."""
+    share = configuration.with_settings({}, settings).get("data", {}).get("server_share")
+    known = [name for name in names if name in registry.METHODS] if share == 0 else []
+    return [name for name in known if registry.sketch(name, {}, central=False).needs_server_data]
 
 
 def make_comparison(
@@ -99,6 +120,10 @@ def make_comparison(
         if key not in known:
             raise FedtierError(key, NOTHING, "is no table of a comparison", nearest(key, known))
     methods = _labelled(tables.get("methods"), "methods")
+    grids = {
+        method: checked_grid(f"search of {method}", own.pop("search")) if "search" in own else None
+        for method, own in methods.items()
+    }
     variants = _labelled(tables.get("settings", [{"label": ""}]), "settings")
     shared = {key: tables[key] for key in ("data", "model", "method", "run") if key in tables}
     options = tables.get("compare", {})
@@ -121,7 +146,7 @@ def make_comparison(
         merged = {method: configuration.with_settings(_merge(shared, extra, *own), settings) for method, own in layers.items()}
         own_tau = {method for method, own in layers.items() if any("tau" in layer.get("run", {}) for layer in own)}
         for method, config in _fair(merged, own_tau if equal else set(merged)).items():
-            cells.append(Cell(method, setting, config, store / cell_name(config)))
+            cells.append(Cell(method, setting, config, store / cell_name(config), grid=grids[method]))
     return Comparison(cells, base, metrics)
 
 
@@ -132,7 +157,7 @@ def _fair(tables: dict[str, dict[str, Any]], own_tau: set[str]) -> dict[str, Con
     server = next((_server_of(config) for method, config in configs.items() if solves[method] and _server_of(config)), {})
     for method, content in tables.items():
         alone = solves[method] == 0 and _server_of(configs[method])
-        if alone and not {*SERVER_KEYS, "server"} & content.get("method", {}).keys():
+        if alone and not {*server, "preset", "server"} & content.get("method", {}).keys():
             configs[method] = configuration.validate(_merge(content, {"method": server}))
     most = max(solves.values())
     for method, config in configs.items():

@@ -28,6 +28,7 @@ from .held import is_elsewhere, is_object, marked, value_of
 from .own_code import is_own, short
 
 Share = float
+RENAMED = {"method.cohort": "method.estimates"}  # keys of earlier versions
 Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
 MODELS = ("linear", "softmax", "mlp", "cnn")
 
@@ -339,7 +340,9 @@ def validate(tables: dict[str, Any]) -> Config:
         for key, value in content.items():
             if key not in known:
                 of = f" for {content.get('name', 'zo_hfl')}" if table == "method" else ""
-                raise FedtierError(f"{table}.{key}", value, f"is no key of [{table}]{of}", nearest(key, known))
+                now = RENAMED.get(f"{table}.{key}")
+                hint = f"it is called {now} now" if now else nearest(key, known)
+                raise FedtierError(f"{table}.{key}", value, f"is no key of [{table}]{of}", hint)
     given = tables.get("method", {})
     tables["method"] = _method_keys(given)
     if is_own(tables.get("model", {}).get("name")):
@@ -454,7 +457,8 @@ def _check_data(data: Data) -> None:
     for key, rule in (SETS[data.name].needs if data.name in SETS else {}).items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
     if data.new_clients:
-        labelled, rule = data.name not in SETS or SETS[data.name].labelled, f"is not read with data.name = {data.name!r}"
+        labelled = data.name not in SETS or SETS[data.name].labelled
+        rule = f"is not read with data.name = {data.name!r}"
         require(labelled, "data.new_clients", data.new_clients, rule, "a new client's model is judged by labels")
     if data.file is not None and "file" not in takes:
         hint = "leave out data.name, or data.file"
@@ -483,7 +487,7 @@ def _check_server(config: Config) -> None:
     if config.data.server_share > 0:
         return
     asking = {"method.server_seat": config.method.server_seat, "method.pretrain": config.method.pretrain}
-    for name, value in (asking | {"data.validation_share": config.data.validation_share}).items():
+    for name, value in asking.items():
         require(not value, name, value, "needs rows at the server, but data.server_share = 0", "raise data.server_share")
     method = registry.sketch(config.method.entry, config.method.options, central=False)
     rule = f"{config.method.name} needs rows at the server, as it is set here"

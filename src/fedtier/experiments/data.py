@@ -29,6 +29,7 @@ def load_data(config: Config) -> Dataset:
     return dataset.prepared([training_rows(config, dataset, seed) for seed in seeds_of(config)])
 
 
+@called(keys_of("data"))
 def load_raw(config: Config) -> Dataset:
     """The data set as it comes, owners who have too few rows settled."""
     data = config.data

@@ -178,8 +178,9 @@ def resampling_ratio(config: Config, metric: str) -> float:
     held = rest * (1 - data.server_share) * data.client_test_share
     tested = 0.0 if data.test_seed is not None else data.test_share
     if data.validation_share:
-        tested, held = server * data.validation_share, clients * data.validation_share
-        server, clients = server - tested, clients - held
+        held = clients * data.validation_share
+        tested = server * data.validation_share or held  # without rows at the server the clients' judge both
+        server, clients = server * (1 - data.validation_share), clients - held
     what = METRICS[metric].path[0]
     of_clients = what.startswith("personal") or what.endswith("on_clients")
     return (held if of_clients else 0.0 if what == "f" else tested) / (server + clients)

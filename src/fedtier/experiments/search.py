@@ -3,10 +3,11 @@
     [data] [model] [method] [run]        as in a configuration
     [search]                             lists: penalty = [1, 10], server_lr = [0.3, 1.0], "model.hidden" = [32, 64]
 
-Every point of the grid runs with every seed. The score is the global accuracy on `data.validation_share` (10 % unless set) of
-the server's rows, and among equals, or for a method without a global model, the personal accuracy; the test rows are not
-looked at. Penalties and step sizes (SEARCHABLE) run all at once; any other key, "TABLE.KEY", changes the program, so that each
-of its values is a program of its own. So is `fine_tune = 0`, which switches fine-tuning off.
+Every point of the grid runs with every seed. The score is the accuracy of the global model, or its rmse where the label is a
+number, on `data.validation_share` (10 % unless set) of the server's rows (of the clients', where it has none), and among
+equals, or for a method without a global model, that of the personal models; the test rows are not looked at. Penalties and
+step sizes (SEARCHABLE) run all at once; any other key, "TABLE.KEY", changes the program, so that each of its values is a
+program of its own. So is `fine_tune = 0`, which switches fine-tuning off.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import itertools
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,20 +31,19 @@ from ..schedules import rescaled, shape_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
 from .config import TABLES, Config
+from .grids import SEARCHABLE, STEPS, Grid, checked_grid
 from .metrics import Scores, evaluated_clients, measure_of, scores_of, spread
 
-STEPS = ("server_lr", "client_lr", "fine_tune")
 SHARE = 0.1  # of the training rows, where the configuration names none
 SWITCHES = ("fine_tune",)  # 0 is not a small number but another program
-SEARCHABLE = ("penalty", "proximity", "server_lr", "client_lr", "server_rate", "fine_tune")
 
 
 class Point(NamedTuple):
     """One point of a grid: the values of the searched keys, and what they reached."""
 
     options: dict[str, Any]
-    accuracy: np.ndarray  # [seeds] global, on the validation rows
-    personal: np.ndarray  # [seeds] mean over clients
+    overall: np.ndarray  # [seeds] the global model's accuracy, or rmse in deviations of the label, on the validation rows
+    personal: np.ndarray  # [seeds] of the personal models, mean over clients
 
 
 class Search(NamedTuple):
@@ -52,6 +52,7 @@ class Search(NamedTuple):
     config: Config
     points: list[Point]  # best first
     seconds: float
+    measure: Literal["accuracy", "rmse"]
     best: dict[str, Any] = {}  # noqa: RUF012  the tables of a configuration with the best values
 
 
@@ -119,10 +120,9 @@ def _key(config: Config, key: str) -> str:
 
 
 def _check_values(key: str, values: Any) -> None:
-    listed = isinstance(values, list) and bool(values)
     if key in SEARCHABLE:
-        numbers = listed and all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in values)
-        require(numbers, f"search.{key}", values, "must be a list of numbers of at least 0")
+        checked_grid("search", {key: values})
+    listed = isinstance(values, list) and bool(values)
     require(listed, f"search.{key}", values, "must be a list of values")
 
 
@@ -138,6 +138,7 @@ def search(order: Order, said: Callable[[Experiment], None] = lambda experiment:
     at_once = {key: values for key, values in order.grid.items() if key in SEARCHABLE}
     each = {key: values for key, values in order.grid.items() if key not in SEARCHABLE}
     found: list[tuple[Point, dict[str, Any]]] = []
+    measure = "accuracy"
     for number, values in enumerate(itertools.product(*each.values())):
         tables, chosen = judged, dict(zip(each, values, strict=True))
         for key, value in chosen.items():
@@ -146,10 +147,13 @@ def search(order: Order, said: Callable[[Experiment], None] = lambda experiment:
         experiment = assemble(config)
         if number == 0:
             said(experiment)
-        for point in run_search(config, at_once, experiment).points:
+        part = run_search(config, at_once, experiment)
+        measure = part.measure
+        for point in part.points:
             found.append((point._replace(options=chosen | point.options), _with_best(tables, config, point.options)))
-    found.sort(key=lambda pair: _score(pair[0]), reverse=True)
-    return Search(order.config, [point for point, _ in found], time.perf_counter() - clock, _to_run(found[0][1], order))
+    found.sort(key=lambda pair: _score(pair[0], measure), reverse=True)
+    seconds = time.perf_counter() - clock
+    return Search(order.config, [point for point, _ in found], seconds, measure, _to_run(found[0][1], order))
 
 
 def _with_best(tables: dict[str, Any], config: Config, options: dict[str, float]) -> dict[str, Any]:
@@ -168,25 +172,26 @@ def _to_run(tables: dict[str, Any], order: Order) -> dict[str, Any]:
     return ({"data": data} if data else {}) | rest
 
 
-def run_search(config: Config, grid: Mapping[str, list[float]], experiment: Experiment | None = None) -> Search:
+def run_search(config: Config, grid: Grid, experiment: Experiment | None = None) -> Search:
     """Runs the whole grid; a point that diverges scores NaN and stands last."""
     clock = time.perf_counter()
     require(config.run.rounds > 0, "run.rounds", config.run.rounds, "a search needs at least one round")
     experiment = experiment or assemble(config)
-    task, rule = experiment.dataset.task, "has no classes, hence no accuracy to search by"
-    require(task == "classification", "data.name", config.data.name, rule, "compare runs of it: `fedtier compare`")
+    task, rule = experiment.dataset.task, "has no labels, hence nothing to search by"
+    require(task != "two_level", "data.name", config.data.name, rule, "compare runs of it: `fedtier compare`")
     rule = "a search is one compiled program, and a black box has none"
     require(experiment.compiles, "method", config.method.name, rule, "compare runs of it: `fedtier compare`")
+    measure = "accuracy" if task == "classification" else "rmse"
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     found: dict[int, Point] = {}
     for off in {_switched_off(point) for point in points}:
         members = [k for k, point in enumerate(points) if _switched_off(point) == off]
         scores = _scores(experiment, [points[k] for k in members], off)
-        accuracy = np.where(np.isfinite(scores.global_loss), scores.test.accuracy, np.nan)
-        personal = mean_over_clients(scores.personal.accuracy)
-        found |= {k: Point(points[k], accuracy[j], personal[j]) for j, k in enumerate(members)}
-    ranked = sorted((found[k] for k in range(len(points))), key=_score, reverse=True)
-    return Search(config, ranked, time.perf_counter() - clock)
+        overall = np.where(np.isfinite(scores.global_loss), getattr(scores.test, measure), np.nan)
+        personal = mean_over_clients(getattr(scores.personal, measure))
+        found |= {k: Point(points[k], overall[j], personal[j]) for j, k in enumerate(members)}
+    ranked = sorted((found[k] for k in range(len(points))), key=lambda point: _score(point, measure), reverse=True)
+    return Search(config, ranked, time.perf_counter() - clock, measure)
 
 
 def _scores(experiment: Experiment, points: list[dict[str, float]], off: tuple[str, ...]) -> Scores:
@@ -218,11 +223,11 @@ def _switched_off(point: dict[str, float]) -> tuple[str, ...]:
     return tuple(name for name in SWITCHES if point.get(name) == 0)
 
 
-def _score(point: Point) -> tuple[float, float]:
-    """(global, personal), means over the seeds; -1 where there is none."""
-    means = (float(scores.mean()) for scores in (point.accuracy, point.personal))
-    first, second = (-1.0 if np.isnan(mean) else mean for mean in means)
-    return first, second
+def _score(point: Point, measure: str) -> tuple[float, float]:
+    """(global, personal), means over the seeds, the larger the better; what there is not comes last."""
+    sign = 1.0 if measure == "accuracy" else -1.0
+    first, second = (sign * float(scores.mean()) for scores in (point.overall, point.personal))
+    return (-np.inf if np.isnan(first) else first), (-np.inf if np.isnan(second) else second)
 
 
 def _shape(config: Config, name: str, value: Any) -> Any:

@@ -1,9 +1,10 @@
 """The same search for every method of a comparison, on validation rows of its own runs, before the comparison is run.
 
-Every method has a grid of the same number of points (`methods.flat.GRIDS`). A grid runs with the first seeds of the cell: the
-split of a seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked at by
-neither the models nor the choice. The best point has the highest mean accuracy of the global model on validation rows of the
-server, then of the personal models on validation rows of the clients.
+Every method has a grid of the same number of points: `methods.flat.GRIDS`, or a table `search` of its own in the comparison's
+file; one with an empty table stays as it is, and is labelled so. A grid runs with the first seeds of the cell: the split of a
+seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked at by neither the models
+nor the choice. The best point has the best mean of the global model on validation rows of the server, then of the personal
+models on validation rows of the clients: the highest accuracy, or the lowest rmse where the label is a number.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import require
 from ..methods.flat import GRIDS
 from ..schedules import rescaled
 from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, cell_name
 from .config import Config
+from .grids import STEPS, Grid, at_an_end, points_of
 from .progress import Progress
 from .run_folder import code_digest
-from .search import STEPS, run_search
+from .search import run_search
 
 SEEDS = 2  # of the cell, from the first on
 SHARE = 0.1  # of the server's and of each client's training rows
@@ -29,23 +32,42 @@ SHARE = 0.1  # of the server's and of each client's training rows
 
 def tune_cells(comparison: Comparison, progress: Progress) -> Comparison:
     """The comparison with the best point of its grid in every cell, and how it was found."""
+    _check_grids(comparison)
     return comparison._replace(cells=[_tuned(cell, progress) for cell in comparison.cells])
 
 
+def grid_of(cell: Cell) -> Grid | None:
+    """What is searched for a cell; None where its method has no grid, {} where its file says so."""
+    return GRIDS.get(cell.config.method.name) if cell.grid is None else cell.grid
+
+
+def _check_grids(comparison: Comparison) -> None:
+    """Refuses searches of different sizes, and keys that a method does not have."""
+    sizes = {cell.method: points_of(grid) for cell in comparison.cells if (grid := grid_of(cell))}
+    rule = "every method must be searched over the same number of points"
+    require(len(set(sizes.values())) <= 1, "search", sizes, rule, "give the tables `search` of the file one size")
+    for cell in comparison.cells:
+        known = {*cell.config.method.options, "penalty", "proximity"}
+        for key in grid_of(cell) or ():
+            require(key in known, f"search of {cell.method}", key, f"is no key of {cell.config.method.name}")
+
+
 def _tuned(cell: Cell, progress: Progress) -> Cell:
-    grid = GRIDS.get(cell.config.method.name)
-    if grid is None:
-        return cell._replace(tuned="not tuned: the method has no grid")
+    grid = grid_of(cell)
+    if not grid:
+        return cell._replace(tuned="not tuned: the method has no grid" if grid is None else "not tuned: as its file says")
     best, points = _best(cell, grid, progress)
     given = cell.config.method.options
     values = {key: rescaled(given[key], value) if key in STEPS else value for key, value in best.items()}
     config = cell.config.model_copy(update={"method": cell.config.method.model_copy(update=values)})
     words = ", ".join(f"{key} = {value}" for key, value in values.items())
-    found = f"best of {points} points on validation rows, {SEEDS} seeds: {words}"
+    ends = at_an_end(grid, best)
+    end = f"; {' and '.join(ends)} at an end of the grid" if ends else ""
+    found = f"best of {points} points on validation rows, {SEEDS} seeds: {words}{end}"
     return cell._replace(config=config, folder=cell.folder.parent / cell_name(config), tuned=found)
 
 
-def _best(cell: Cell, grid: dict[str, list[float]], progress: Progress) -> tuple[dict[str, float], int]:
+def _best(cell: Cell, grid: Grid, progress: Progress) -> tuple[dict[str, float], int]:
     """(the best point, how many there were); found again in the store if the same search was made before."""
     config = _searched(cell.config)
     content = json.dumps([config.digest(), grid, code_digest()])
@@ -57,19 +79,18 @@ def _best(cell: Cell, grid: dict[str, list[float]], progress: Progress) -> tuple
     return found["points"][0]["options"], len(found["points"])
 
 
-def _search(config: Config, grid: dict[str, list[float]], file: Path) -> None:
-    found = run_search(config, grid).points
+def _search(config: Config, grid: Grid, file: Path) -> None:
+    found = run_search(config, grid)
 
-    def score(of_seeds: np.ndarray) -> float:
-        return float(np.nan_to_num(of_seeds.mean(), nan=-1.0))
+    def mean(of_seeds: np.ndarray) -> float | None:
+        return float(of_seeds.mean()) if np.isfinite(of_seeds.mean()) else None
 
-    ranked = sorted(found, key=lambda p: (-score(p.accuracy), -score(p.personal)))
-    points = [{"options": p.options, "accuracy": score(p.accuracy), "personal": score(p.personal)} for p in ranked]
+    points = [{"options": p.options, "global": mean(p.overall), "personal": mean(p.personal)} for p in found.points]
     make_folder(file.parent)
-    write_whole(file, json.dumps({"points": points}, indent=1).encode())
+    write_whole(file, json.dumps({"measure": found.measure, "points": points}, indent=1, allow_nan=False).encode())
 
 
 def _searched(config: Config) -> Config:
     data = config.data.model_copy(update={"validation_share": config.data.validation_share or SHARE})
-    run = config.run.model_copy(update={"seeds": min(SEEDS, config.run.seeds)})
+    run = config.run.model_copy(update={"seeds": min(SEEDS, config.run.seeds), "eval_every": max(1, config.run.rounds)})
     return config.model_copy(update={"data": data, "run": run})

@@ -7,7 +7,7 @@ A number is a constant step size; a schedule has a name. `flat` builds the parts
 
 from .descent import ServerDescent, by_round, descent
 from .ditto import ditto
-from .estimator import Estimator, Site
+from .estimator import ClientSide, Estimator
 from .estimators import exact, first_order, guided, orthogonal, sphere
 from .fedavg import fedavg
 from .fedprox import fedprox
@@ -21,8 +21,38 @@ from .solvers import LowerLevel, ProjectedSgd, pretrain, projected_sgd, sgd
 from .zo_hfl import zo_hfl
 
 __all__ = [
-    "METHODS", "ClientSpec", "Estimator", "LowerLevel", "Method", "Opening", "PersonalRule", "ProjectedSgd", "Round",
-    "ServerDescent", "Site", "Turn", "by_round", "descent", "ditto", "exact", "fedavg", "fedprox", "fine_tune", "first_order",
-    "global_model", "guided", "local_only", "lower_level", "make", "orthogonal", "pretrain", "projected_sgd", "scaffold",
-    "server_only", "sgd", "sphere", "turn_of", "zo_hfl",
+    "METHODS",
+    "ClientSide",
+    "ClientSpec",
+    "Estimator",
+    "LowerLevel",
+    "Method",
+    "Opening",
+    "PersonalRule",
+    "ProjectedSgd",
+    "Round",
+    "ServerDescent",
+    "Turn",
+    "by_round",
+    "descent",
+    "ditto",
+    "exact",
+    "fedavg",
+    "fedprox",
+    "fine_tune",
+    "first_order",
+    "global_model",
+    "guided",
+    "local_only",
+    "lower_level",
+    "make",
+    "orthogonal",
+    "pretrain",
+    "projected_sgd",
+    "scaffold",
+    "server_only",
+    "sgd",
+    "sphere",
+    "turn_of",
+    "zo_hfl",
 ]  # fmt: skip

@@ -14,16 +14,16 @@ import jax
 from jaxtyping import Array, Float, Key, PyTree
 
 from .. import trees
-from .estimator import Estimator, Site, at_client
+from .estimator import ClientSide, Estimator, at_client
 from .hypergradient import partial_gradient
 
 
 def controlled(inner: Estimator) -> Estimator:
     """`inner` with control; the client knows d, so it forms g and sends it."""
 
-    def estimate(slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], site: Site | None) -> PyTree:
-        d = partial_gradient(at_client(site))
+    def estimate(slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], client: ClientSide | None) -> PyTree:
+        d = partial_gradient(at_client(client))
         expected = jax.vmap(lambda direction: trees.dot(d, direction))(v)
-        return trees.add(d, inner.estimate(slopes - expected, v, key, site))
+        return trees.add(d, inner.estimate(slopes - expected, v, key, client))
 
     return inner._replace(name=f"{inner.name} + control", private=True, estimate=estimate)

@@ -18,7 +18,7 @@ from ..problem import Bilevel
 from .method import ClientSpec
 
 
-class Site(NamedTuple):
+class ClientSide(NamedTuple):
     """What a client knows when it turns slopes into an estimate."""
 
     problem: Bilevel
@@ -44,9 +44,9 @@ class Propose(Protocol):
 class Estimate(Protocol):
     """Turns the slopes along the directions into an estimate of the gradient."""
 
-    def __call__(self, slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], site: Site | None, /) -> PyTree:
+    def __call__(self, slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], client: ClientSide | None, /) -> PyTree:
         """g, shaped like x, from the slopes along v; `key` is the one that `propose` had. Where the estimator is not
-        private the server forms g and there is no site: see `at_client`. Without directions v is ()."""
+        private the server forms g and it knows no client: see `at_client`. Without directions v is ()."""
         ...
 
 
@@ -68,8 +68,8 @@ class Estimator(NamedTuple):
         return 2 * max(1, self.directions)
 
 
-def at_client(site: Site | None) -> Site:
-    """The site, for an estimator that cannot do without it."""
-    if site is None:
-        raise FedtierError("site", NOTHING, "the server has no client's solution to estimate with", "set private=True")
-    return site
+def at_client(client: ClientSide | None) -> ClientSide:
+    """The client's side, for an estimator that cannot do without it."""
+    if client is None:
+        raise FedtierError("client", NOTHING, "the server has no client's solution to estimate with", "set private=True")
+    return client

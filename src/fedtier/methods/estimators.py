@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from .. import trees
 from .control import controlled
-from .estimator import Estimator, Site, at_client
+from .estimator import ClientSide, Estimator, at_client
 from .guided import guided
 from .hypergradient import hypergradient, partial_gradient
 from .smoothing import check_probes, orthonormal, spheres
@@ -52,9 +52,9 @@ def exact() -> Estimator:
     return _at_x("exact", hypergradient)
 
 
-def _at_x(name: str, rule: Callable[[Site], PyTree]) -> Estimator:
-    def estimate(slopes: Float[Array, "0"], v: PyTree, key: Key[Array, ""], site: Site | None) -> PyTree:
-        return rule(at_client(site))
+def _at_x(name: str, rule: Callable[[ClientSide], PyTree]) -> Estimator:
+    def estimate(slopes: Float[Array, "0"], v: PyTree, key: Key[Array, ""], client: ClientSide | None) -> PyTree:
+        return rule(at_client(client))
 
     return Estimator(name, lambda key, x, memory: (), estimate)
 
@@ -67,7 +67,7 @@ def _isotropic(
     def propose(key: Key[Array, ""], x: PyTree, memory: PyTree) -> PyTree:
         return draw(key, x, directions)
 
-    def estimate(slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], site: Site | None) -> PyTree:
+    def estimate(slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], client: ClientSide | None) -> PyTree:
         n = trees.size(trees.take(v, 0))
         return trees.weighted_sum(n / slopes.shape[0] * slopes, v)  # unbiased, because E n v v^T = I
 

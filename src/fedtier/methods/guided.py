@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from .. import keys, trees
 from ..errors import choice, require, share
 from .control import controlled
-from .estimator import Estimator, Site
+from .estimator import ClientSide, Estimator
 from .smoothing import check_probes, gram_schmidt, sphere, spheres, unit
 
 
@@ -53,7 +53,7 @@ def guided(
         v = gram_schmidt(v, directions)
         return v if mix == 0 else _mixed(key, x, trees.take(v, 0), mix)
 
-    def estimate(slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], site: Site | None) -> PyTree:
+    def estimate(slopes: Float[Array, "K"], v: PyTree, key: Key[Array, ""], client: ClientSide | None) -> PyTree:
         n = trees.size(trees.take(v, 0))
         if mix > 0:
             weight = jnp.where(_coin(key, mix), (n - 1) / mix, 1.0 / (1.0 - mix))

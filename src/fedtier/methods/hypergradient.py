@@ -16,28 +16,28 @@ from jaxtyping import PyTree
 
 from .. import trees
 from ..federation import sample
-from .estimator import Site
+from .estimator import ClientSide
 
 ROWS = 1024  # rows that stand for the client's data in second derivatives
 ITERATIONS = 20  # of conjugate gradients
 
 
-def partial_gradient(site: Site) -> PyTree:
+def partial_gradient(client: ClientSide) -> PyTree:
     """grad_x f2(x, y) with y held fixed: lambda weight (x - y) for the quadratic coupling. Biased by J^T grad_y f2."""
-    return jax.grad(site.problem.f2)(site.x, site.y, site.spec)
+    return jax.grad(client.problem.f2)(client.x, client.y, client.spec)
 
 
-def hypergradient(site: Site) -> PyTree:
+def hypergradient(client: ClientSide) -> PyTree:
     """The hypergradient at (x, y) on ROWS rows of the client, after at most ITERATIONS of conjugate gradients."""
-    problem, batch = site.problem, sample(site.view, site.key, ROWS)
+    problem, batch = client.problem, sample(client.view, client.key, ROWS)
 
     def slope(x: PyTree, y: PyTree) -> PyTree:
-        return jax.grad(problem.h, argnums=1)(x, y, batch, site.spec)
+        return jax.grad(problem.h, argnums=1)(x, y, batch, client.spec)
 
     def hessian_times(v: PyTree) -> PyTree:
-        return jax.jvp(lambda y: slope(site.x, y), (site.y,), (v,))[1]
+        return jax.jvp(lambda y: slope(client.x, y), (client.y,), (v,))[1]
 
-    gx, gy = jax.grad(problem.f2, argnums=(0, 1))(site.x, site.y, site.spec)
+    gx, gy = jax.grad(problem.f2, argnums=(0, 1))(client.x, client.y, client.spec)
     z, _ = cg(hessian_times, gy, maxiter=ITERATIONS)
-    _, pull = jax.vjp(lambda x: slope(x, site.y), site.x)
+    _, pull = jax.vjp(lambda x: slope(x, client.y), client.x)
     return trees.sub(gx, pull(z)[0])

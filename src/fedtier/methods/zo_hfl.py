@@ -28,7 +28,7 @@ from ..federation import View, sample
 from ..keys import Tag
 from ..problem import Bilevel
 from .descent import Descent, ServerDescent, descent
-from .estimator import Estimator, Site
+from .estimator import ClientSide, Estimator
 from .estimators import sphere
 from .method import ClientSpec, Method, Opening, Round, Turn
 from .parts import check_parts
@@ -52,12 +52,12 @@ class Own(NamedTuple):
 class Client(NamedTuple):
     y: PyTree  # start = "warm": mean of the last solutions [n]; else ()
     guides: PyTree  # the last displacements x - y, the latest first [guides, n]; () without guides
-    latest: PyTree  # cohort = "latest": the client's last estimate [n]; else ()
+    latest: PyTree  # estimates = "latest": the client's last estimate [n]; else ()
 
 
 class Server(NamedTuple):
     descent: Descent
-    latest: PyTree  # cohort = "latest": mean of all clients' last estimates [n]; else ()
+    latest: PyTree  # estimates = "latest": mean of all clients' last estimates [n]; else ()
 
 
 class Values(NamedTuple):
@@ -72,7 +72,7 @@ class Models(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    g: PyTree  # g_i, or its change since the client's last reply when cohort = "latest" [n]
+    g: PyTree  # g_i, or its change since the client's last reply when estimates = "latest" [n]
 
 
 class Info(NamedTuple):
@@ -90,7 +90,7 @@ def zo_hfl(
     coupled: bool = True,
     uplink: str = "auto",
     start: str = "probe",
-    cohort: str = "arrived",
+    estimates: str = "arrived",
 ) -> Method:
     """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
 
@@ -102,24 +102,24 @@ def zo_hfl(
     uplink        what leaves a client: "values", 2 K numbers, or "models", its 2 K models (both: sphere, orthogonal), or
                   "estimate", g_i itself (the others); "auto": the least that the estimator needs
     start         "probe": a solve starts at x ± eta v; "warm": at the client's last solution, projected
-    cohort        "arrived": mean of g_i over the replies; "latest": over the latest reply of every client, which at low
+    estimates     "arrived": mean of g_i over the replies; "latest": over the latest reply of every client, which at low
                   participation trades staleness for variance (needs an estimator that sends g_i; one model of state)
     """
     check_parts(estimator=estimator, local=local, server=server, personal=personal)
     choice("uplink", uplink, ("auto", *UPLINKS))
     choice("start", start, ("probe", "warm"))
-    choice("cohort", cohort, ("arrived", "latest"))
+    choice("estimates", estimates, ("arrived", "latest"))
     sends = "g_i: uplink = 'estimate'" if estimator.private else "values or models"
     fits = uplink == "auto" or (uplink == "estimate") == estimator.private
     require(fits, "uplink", uplink, f"the estimator {estimator.name} sends {sends}", "or leave the uplink out")
-    fits = cohort == "arrived" or estimator.private
-    require(fits, "cohort", cohort, f"needs an estimator that sends g_i, not {estimator.name}", "the guided one does")
+    fits = estimates == "arrived" or estimator.private
+    require(fits, "estimates", estimates, f"needs an estimator that sends g_i, not {estimator.name}", "the guided one does")
     rule = "measures by f1's gradient, but the server has no rows"
     require(problem.central or not server.trust, "trust", server.trust, rule, "trust = 0, or give the server rows")
     solve = local.lower_level(problem)
     rules = _ZoHfl(
         problem, estimator, solve, server, personal.on(problem, solve, TUNING),
-        coupled, models=uplink == "models", warm=start == "warm", latest=cohort == "latest",
+        coupled, models=uplink == "models", warm=start == "warm", latest=estimates == "latest",
     )  # fmt: skip
     return Method(
         name="zo_hfl",
@@ -189,8 +189,8 @@ class _ZoHfl:
         if not self.estimator.private:
             up = Models(trees.take(ys, 0), trees.take(ys, 1), solved) if self.models else _kept(solved, f2)
             return after, up
-        site = Site(self.problem, x, y, view, spec, keys.at(turn.key, Tag.HESSIAN))
-        g = self.estimator.estimate(self._slopes(f2), v, own.key, site)
+        side = ClientSide(self.problem, x, y, view, spec, keys.at(turn.key, Tag.HESSIAN))
+        g = self.estimator.estimate(self._slopes(f2), v, own.key, side)
         if not self.latest:
             return after, Estimate(_kept(solved, g))
         g = trees.where(solved, g, client.latest)
@@ -223,7 +223,7 @@ class _ZoHfl:
     def _probes(self, x: PyTree, v: PyTree) -> PyTree:
         """x + eta v_k and x - eta v_k, leading axes [2, K]."""
         eta = self.estimator.smoothing
-        return trees.map(lambda a, b: jnp.stack([a + eta * b, a - eta * b]), x, v)
+        return trees.map(lambda a, b: jnp.stack([a[None] + eta * b, a[None] - eta * b]), x, v)
 
     def _values(self, points: PyTree, ys: PyTree, spec: ClientSpec) -> Values:
         return Values(*jax.vmap(jax.vmap(lambda x, y: self.problem.f2(x, y, spec)))(points, ys))

@@ -131,7 +131,7 @@ def _row_losses(logits: Float[Array, "classes B"], labels: Int[Array, "B"]) -> F
 @_row_losses.defjvp
 def _row_losses_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     (logits, labels), (dlogits, _) = primals, tangents
-    onehot = jnp.arange(logits.shape[0])[:, None] == labels
+    onehot = jnp.arange(logits.shape[0])[:, None] == labels[None]
     return _row_losses(logits, labels), jnp.sum((jax.nn.softmax(logits, axis=0) - onehot) * dlogits, axis=0)
 
 

@@ -42,10 +42,10 @@ def two_level_quadratic(
     not_negative("proximity", proximity)
 
     def f1(x: Float[Array, "n"], rows: Float[Array, "B n"]) -> Float[Array, ""]:
-        return 0.5 * jnp.mean(jnp.sum((x - rows) ** 2, axis=-1))
+        return 0.5 * jnp.mean(jnp.sum((x[None] - rows) ** 2, axis=-1))
 
     def h(x: Float[Array, "n"], y: Float[Array, "n"], rows: Float[Array, "B n"], spec: PyTree) -> Float[Array, ""]:
-        fit = 0.5 * jnp.mean(jnp.sum(spec.curvature * (y - rows) ** 2, axis=-1))
+        fit = 0.5 * jnp.mean(jnp.sum(jnp.reshape(spec.curvature, (1, -1)) * (y[None] - rows) ** 2, axis=-1))
         return fit + 0.5 * proximity * jnp.sum((y - x) ** 2)
 
     return Bilevel(f1=f1, f2=quadratic(penalty), h=h, Y=Y or everywhere())
@@ -63,16 +63,16 @@ class ClosedForm(NamedTuple):
 
     def solution(self, x: Float[Numbers, "n"]) -> Float[Numbers, "m n"]:
         """y_i(x) for every client."""
-        return (self.curvature * self.b + self.proximity * x) / (self.curvature + self.proximity)
+        return (self.curvature * self.b + self.proximity * x[None]) / (self.curvature + self.proximity)
 
     def implicit(self, x: Float[Numbers, "n"]) -> Float[Numbers, "m"]:
         """f2(x, y_i(x)) for every client."""
-        return 0.5 * self.penalty * self.weight * jnp.sum((x - self.solution(x)) ** 2, axis=-1)
+        return 0.5 * self.penalty * self.weight * jnp.sum((x[None] - self.solution(x)) ** 2, axis=-1)
 
     def implicit_gradient(self, x: Float[Numbers, "n"]) -> Float[Numbers, "m n"]:
         """The gradient of x -> f2(x, y_i(x)); equal to that of its smoothed version, because it is quadratic."""
         s = self.curvature / (self.curvature + self.proximity)
-        return self.penalty * self.weight[:, None] * s**2 * (x - self.b)
+        return self.penalty * self.weight[:, None] * s**2 * (x[None] - self.b)
 
     def gradient(self, x: Float[Numbers, "n"]) -> Float[Numbers, "n"]:
         return (x - self.a) + jnp.mean(self.implicit_gradient(x), axis=0)

@@ -78,7 +78,7 @@ def _dense(name: str, features: int, outputs: int, bias: bool) -> Model:
 def scaled(model: Model, shift: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Model:
     """`model` fed with (inputs - shift) * scale. Inputs stay as they are stored, uint8 for images, and are scaled a batch
     at a time: on a CPU that is faster than rows of four times the bytes (docs/scaling.md)."""
-    shift, scale = np.asarray(shift, np.float32), np.asarray(scale, np.float32)
+    shift, scale = (a[None] if a.ndim else a for a in (np.asarray(shift, np.float32), np.asarray(scale, np.float32)))
     return model._replace(apply=lambda x, inputs: model.apply(x, (inputs.astype(jnp.float32) - shift) * scale))
 
 
@@ -139,7 +139,7 @@ def cnn(
 
 
 def _shifted(values: Array, bias: Array | None) -> Array:
-    return values if bias is None else values + bias
+    return values if bias is None else values + bias.reshape((1,) * (values.ndim - 1) + (-1,))
 
 
 def _uniform(key: Key[Array, ""], shape: tuple[int, ...], fan: int) -> Array:
@@ -174,7 +174,7 @@ def _pooled(images: Float[Array, "B H W C"]) -> Float[Array, "B h w C"]:
     (a, b), (c, d) = ((fixed[:, :, i, :, 0], fixed[:, :, i, :, 1]) for i in range(2))
     upper = jnp.maximum(a, b) >= jnp.maximum(c, d)
     where = jnp.where(upper, jnp.where(a >= b, 0, 1), jnp.where(c >= d, 2, 3)).astype(jnp.int8)
-    places = jnp.arange(4, dtype=jnp.int8).reshape(2, 1, 2, 1)
+    places = jnp.arange(4, dtype=jnp.int8).reshape(1, 1, 2, 1, 2, 1)
     return jnp.sum(jnp.where(where[:, :, None, :, None] == places, squares, 0), axis=(2, 4))
 
 

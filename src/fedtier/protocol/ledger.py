@@ -40,11 +40,11 @@ class Rules(NamedTuple):
     magnitude: float = 1e4  # see `judge`
 
     def check(self, clients: int) -> Rules:
-        whole("wire.start", self.start)
-        require(self.start <= clients, "wire.start", self.start, f"there are only {clients} sites", "lower it")
-        share("wire.quorum", self.quorum, zero=False, one=True)
-        positive("wire.deadline", self.deadline)
-        require(self.magnitude > 1, "wire.magnitude", self.magnitude, "must be above 1", "inf switches the check off")
+        whole("start", self.start)
+        require(self.start <= clients, "start", self.start, f"there are only {clients} sites", "lower it")
+        share("quorum", self.quorum, zero=False, one=True)
+        positive("deadline", self.deadline)
+        require(self.magnitude > 1, "magnitude", self.magnitude, "must be above 1", "inf switches the check off")
         return self
 
 

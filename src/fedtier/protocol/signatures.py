@@ -34,7 +34,7 @@ PASSPORT = struct.Struct("<32sQ64s")
 SEAL = struct.Struct(f"<4sI{PASSPORT.size}s64s")
 SERVER = "server"  # the name in the server's passport; no site may have it
 NOT_SIGNED = "is not signed as it must be"
-HINT = "`fedtier provision sites.toml --renew PARTY` makes a new one; for Flower remove the file and run `fedtier flower` again"
+HINT = "whoever keeps the authority issues a new one; docs/wire.md says how"
 
 
 class Identity(NamedTuple):

@@ -186,7 +186,7 @@ def comma_separated(outcome: Outcome) -> str:
 
 
 def as_object(outcome: Outcome) -> dict[str, Any]:
-    folders = {(cell.method, cell.setting): str(cell.folder) for cell in outcome.comparison.cells}
+    cells = {(cell.method, cell.setting): cell for cell in outcome.comparison.cells}
 
     def one(line: Line, metric: str) -> dict[str, Any]:
         numbers = values(outcome.finals[line.method, line.setting], metric)
@@ -201,7 +201,8 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
         "intervals": findings.how_intervals(outcome),
         "cells": [
             {
-                "method": line.method, "setting": line.setting, "run": folders[line.method, line.setting],
+                "method": line.method, "setting": line.setting, "run": str(cells[line.method, line.setting].folder),
+                "tuned": cells[line.method, line.setting].tuned or None,
                 "seeds": [row["seed"] for row in outcome.finals[line.method, line.setting]],
                 "metrics": {metric: one(line, metric) for metric in outcome.comparison.metrics},
             }

@@ -198,7 +198,7 @@ def _of_paper(key: str, value: Any, paper: dict[str, Any]) -> str:
 
 def search_object(found: Search) -> dict[str, Any]:
     points = [
-        {"options": point.options, "accuracy": point.accuracy.tolist(), "personal": point.personal.tolist()}
+        {"options": point.options, found.measure: point.overall.tolist(), "personal": point.personal.tolist()}
         for point in found.points
     ]
     return known({"points": points, "seconds": found.seconds, "best": found.best})
@@ -207,23 +207,25 @@ def search_object(found: Search) -> dict[str, Any]:
 def search_toml(found: Search) -> str:
     """The best point as a configuration that `fedtier run` takes."""
     point, seeds = found.points[0], found.config.run.seeds
-    both = (("global", point.accuracy), ("personal", point.personal))
-    scores = " and ".join(f"{what} {percent(float(score.mean()))} %" for what, score in both)
+    both = (("global", point.overall), ("personal", point.personal))
+    shown = (lambda score: f"{percent(score)} %") if found.measure == "accuracy" else (lambda score: f"rmse {number(score)}")
+    scores = " and ".join(f"{what} {shown(float(score.mean()))}" for what, score in both)
     head = f"# the best of {len(found.points)} points on validation rows, {seeds} seeds: {scores}"
     return f"{head}\n\n{tomli_w.dumps(found.best)}"
 
 
 def search_table(found: Search) -> list[Part]:
-    """The grid, best first, with the mean accuracy over seeds on the validation rows."""
+    """The grid, best first, with the mean accuracy, or rmse, over seeds on the validation rows."""
     config, run = found.config, found.config.run
     title = f"{short(config.method.name)} on {config.data.title}, {run.rounds} rounds, {run.seeds} seeds, validation rows"
     table = Table(title=title, title_justify="left")
-    for heading in (*found.points[0].options, "global %", "personal %"):
+    unit, shown = ("%", percent) if found.measure == "accuracy" else ("rmse", number)
+    for heading in (*found.points[0].options, f"global {unit}", f"personal {unit}"):
         table.add_column(heading, justify="right")
     for point in found.points:
-        scores = (percent(float(score.mean())) for score in (point.accuracy, point.personal))
-        shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in point.options.values())
-        table.add_row(*shown, *scores)
+        scores = (shown(float(score.mean())) for score in (point.overall, point.personal))
+        values = (f"{value:g}" if isinstance(value, float) else str(value) for value in point.options.values())
+        table.add_row(*values, *scores)
     return [table, f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
 
 
@@ -237,7 +239,7 @@ def check_table(outcome: dict[str, Any]) -> list[Part]:
 
 
 def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.{decimals(abs(value))}f}"
+    return "-" if value is None or math.isnan(value) else f"{value:.{decimals(abs(value))}f}"
 
 
 def percent(value: float | None) -> str:

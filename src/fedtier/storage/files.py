@@ -69,7 +69,7 @@ def told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-        hint = "what was written before is whole; free space, then `fedtier resume`" if full else "choose another folder"
+        hint = "what was written before is whole; free space, then resume" if full else "choose another folder"
         raise FedtierError(str(path), NOTHING, f"cannot be written: {error.strerror}", hint) from None
 
 

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from .. import keys
 from ..federation import View
 from ..methods import estimators
-from ..methods.estimator import Estimator, Site
+from ..methods.estimator import ClientSide, Estimator
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from ..reports import plots
 from ..reports.style import PALETTE
@@ -68,16 +68,16 @@ def quality(case: str, n: int, draws: int = 50, seed: int = 0) -> Quality:
     guides = (before - solution(before))[None]
 
     def draw(key: Any) -> Any:
-        site = Site(problem, x, y, view, spec, keys.at(key, 1))
+        side = ClientSide(problem, x, y, view, spec, keys.at(key, 1))
         if not chosen.directions:
-            return chosen.estimate(jnp.zeros(0), (), key, site)
+            return chosen.estimate(jnp.zeros(0), (), key, side)
         v = chosen.propose(key, x, guides if chosen.guides else ())
 
         def value(point: Any) -> Any:
             return problem.f2(point, solution(point), spec)
 
         slopes = jax.vmap(lambda d: (value(x + SMOOTHING * d) - value(x - SMOOTHING * d)) / (2 * SMOOTHING))(v)
-        return chosen.estimate(slopes, v, key, site)
+        return chosen.estimate(slopes, v, key, side)
 
     def score(key: Any) -> Any:
         g = draw(key)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.table import Table
 
 from ..experiments import comparison, outcomes
@@ -18,7 +20,7 @@ from ..reports.load_runs import load_run
 from ..reports.terminal import Part, byte_size
 
 OURS, ALONE = "ZO-HFL", "local only"  # labels of demo.toml
-CAUTION = "The settings were picked on these test rows: a demonstration, not evidence."
+CAUTION = "The server's step was picked on test rows of these data: a demonstration, not evidence."
 
 
 class Demo(NamedTuple):
@@ -55,15 +57,21 @@ def _table(outcome: Outcome) -> Table:
 
 
 def worst_off_words(outcome: Outcome) -> str:
-    """In how many seeds the client that is worst off alone is the one that gains most by taking part."""
+    """In how many seeds the client that is worst off alone is the one that gains most by taking part, and how far ahead of the
+    average client it is, with the interval that decides whether that is certain."""
     cells = {cell.method: cell for cell in outcome.comparison.cells if outcome.finals[cell.method, cell.setting]}
     if OURS not in cells or ALONE not in cells:
         return ""
     curves = [load_run(cells[label].folder)._replace(method=label) for label in (OURS, ALONE)]
-    counted = [gains_most(members) for members in _by_seed(clients_of(curves)).values() if members]
+    seeds = [members for members in _by_seed(clients_of(curves)).values() if members]
+    ratio = outcomes.resampling_ratio(cells[OURS].config, "personal")
+    ahead = outcomes.interval(np.asarray([ahead_of_the_mean(members) for members in seeds]), ratio)
+    half = "" if math.isnan(ahead.half) else f" ± {ahead.half:.1f}"
+    sure = "" if ahead.excludes_zero() else ", which these seeds do not tell from 0"
     return (
-        f"In {sum(counted)} of {len(counted)} seeds the client that is worst off alone gains most from {OURS} "
-        f"(against {ALONE}, among clients with enough test rows)."
+        f"In {sum(map(gains_most, seeds))} of {len(seeds)} seeds the client that is worst off alone gains most from {OURS} "
+        f"(against {ALONE}, among clients with enough test rows): {ahead.mean:.1f}{half} points more than the average "
+        f"client{sure}."
     )
 
 
@@ -72,6 +80,13 @@ def gains_most(members: list[Client]) -> bool:
     worst = min(members, key=lambda client: client.personal[ALONE])
     most = max(client.personal[OURS] - client.personal[ALONE] for client in members)
     return worst.personal[OURS] - worst.personal[ALONE] >= most - 1e-9
+
+
+def ahead_of_the_mean(members: list[Client]) -> float:
+    """By how many points the client with the worst model of its own gains more than the average client."""
+    worst = min(members, key=lambda client: client.personal[ALONE])
+    gains = [client.personal[OURS] - client.personal[ALONE] for client in members]
+    return worst.personal[OURS] - worst.personal[ALONE] - float(np.mean(gains))
 
 
 def _by_seed(found: list[Client]) -> dict[int | None, list[Client]]:

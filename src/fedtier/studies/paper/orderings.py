@@ -1,7 +1,11 @@
 """Which of the paper's orderings hold here, in words: differences paired by seed, with their 95 % interval.
 
 "holds": the same sign as in the paper, and the interval does not include 0. "reversed": the other sign, likewise.
-"uncertain": the interval includes 0, or there are too few seeds for one.
+"uncertain": the interval includes 0, or there are too few seeds for one. "not published": the paper lacks one of the two
+numbers, so there is nothing to hold or to reverse.
+
+An ordering of the paper counts once: where several of our rows stand for one of the paper's, the first row is the paper's
+method and the others are told apart from it.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import numpy as np
 from ...errors import require
 from ...experiments.outcomes import Interval, Outcome, interval, values
 
-VERDICTS = ("holds", "reversed", "uncertain", "not measured")
+VERDICTS = ("holds", "reversed", "uncertain", "not measured", "not published")
 
 
 class Published(NamedTuple):
@@ -39,8 +43,11 @@ class Ordering(NamedTuple):
     paper: float  # points by which the first is above the second
     here: Interval
     verdict: str
+    published: tuple[str, ...] = ()  # the paper's rows and settings that are compared
 
     def sentence(self) -> str:
+        if self.verdict == "not published":
+            return f"{self.words}: not in the paper"
         paper = f"paper {'yes' if self.paper > 0 else 'no'} ({self.paper:+.2f})"
         if self.verdict == "not measured":
             return f"{self.words}: {paper}, not measured here"
@@ -77,10 +84,12 @@ def orderings(outcome: Outcome, paper: Published) -> list[Ordering]:
 
 
 def summary(found: Sequence[Ordering]) -> list[str]:
-    """How many hold, in all and row by row."""
-    words = {"all": "orderings of the paper"} | {ordering.row: ordering.row for ordering in found}
+    """How many hold: of the paper's orderings, each once, and row by row."""
+    once = {ordering.published: ordering for ordering in reversed(found)}  # the first that stands for it
+    rows = dict.fromkeys(ordering.row for ordering in found)
     return [
-        f"{name}: {_counted([ordering for ordering in found if row in ('all', ordering.row)])}" for row, name in words.items()
+        f"orderings of the paper: {_counted([*once.values()])}",
+        *(f"{row}: {_counted([ordering for ordering in found if ordering.row == row])}" for row in rows),
     ]
 
 
@@ -91,15 +100,19 @@ def _counted(found: Sequence[Ordering]) -> str:
 
 
 def _judged(words: str, outcome: Outcome, paper: Published, first: tuple[str, str], second: tuple[str, str]) -> Ordering:
-    theirs = (paper.of(*first) or math.nan) - (paper.of(*second) or math.nan)
+    upper, lower = paper.of(*first), paper.of(*second)
+    theirs = math.nan if upper is None or lower is None else upper - lower
     here = difference(outcome, first, second)
-    if math.isnan(here.mean):
+    if math.isnan(theirs):
+        verdict = "not published"
+    elif math.isnan(here.mean):
         verdict = "not measured"
     elif math.isnan(here.half) or abs(here.mean) <= here.half:
         verdict = "uncertain"
     else:
         verdict = "holds" if (here.mean > 0) == (theirs > 0) else "reversed"
-    return Ordering(first[0], words, theirs, here, verdict)
+    names = (paper.rows.get(first[0], first[0]), first[1], paper.rows.get(second[0], second[0]), second[1])
+    return Ordering(first[0], words, theirs, here, verdict, names)
 
 
 def difference(outcome: Outcome, first: tuple[str, str], second: tuple[str, str]) -> Interval:

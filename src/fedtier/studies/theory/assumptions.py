@@ -51,7 +51,7 @@ def _set(Y: ConstraintSet) -> Assumption:
 
 
 PLAIN = {
-    "estimator": ("sphere", "orthogonal"), "mix": (0,), "control": (False,), "cohort": ("arrived",), "server_step": ("sgd",),
+    "estimator": ("sphere", "orthogonal"), "mix": (0,), "control": (False,), "estimates": ("arrived",), "server_step": ("sgd",),
     "server_steps": (1,), "averaging": (0,), "trust": (0,),
 }  # fmt: skip  # the options of zo_hfl, as far as the proofs reach
 
