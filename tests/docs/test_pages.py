@@ -22,10 +22,7 @@ from fedtier_pages import (  # noqa: E402
 )
 
 from fedtier.cli import COMMANDS  # noqa: E402
-from fedtier.datasets import (
-    SETS,
-    references,
-)
+from fedtier.datasets import SETS, references  # noqa: E402
 from fedtier.experiments import config  # noqa: E402
 from fedtier.methods import METHODS, registry  # noqa: E402
 
