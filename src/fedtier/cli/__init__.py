@@ -49,7 +49,7 @@ def main() -> None:
     except Exception as error:
         if any(kind.__name__ == "Stopped" for kind in type(error).__mro__):
             raise SystemExit(_fail(str(error), 130)) from None
-        own = sys.modules.get("fedtier.experiments.own_code")
+        own = sys.modules.get("fedtier.own_code.by_path")
         words = None if own is None else own.blamed(error)
         if words is None:
             raise

@@ -120,10 +120,10 @@ def search(
         json: One JSON object on stdout instead of a table and the configuration.
     """
     from ..experiments.label_counts import labels_of_experiment
-    from ..experiments.own_code import short
     from ..experiments.run_folder import new_folder
     from ..experiments.search import order_search
     from ..experiments.search import search as run
+    from ..own_code.by_path import short
     from ..reports.terminal import search_object, search_table, search_toml
     from ..storage.files import write_whole
 

@@ -106,7 +106,7 @@ def check(file: tyro.conf.Positional[Path], json: bool = False) -> None:
         file: A Python file that defines `method(problem)` or `problem()`; see CONTRIBUTING.
         json: One JSON object on stdout instead of a table.
     """
-    from ..experiments.check_file import check_file
+    from ..own_code.check_file import check_file
     from ..reports.terminal import check_table
 
     outcome = check_file(file)

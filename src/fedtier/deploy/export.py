@@ -20,7 +20,7 @@ from ..errors import require
 from ..experiments.assemble import federate
 from ..experiments.config import Config
 from ..experiments.data import client_names, load_data
-from ..experiments.own_code import Place, bare, is_own, is_path
+from ..own_code.by_path import Place, bare, is_own, is_path
 from ..storage.files import told
 from .site import OWN_CODE
 

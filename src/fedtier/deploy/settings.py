@@ -17,7 +17,7 @@ from .. import datasets as data_sets
 from ..errors import NOTHING, FedtierError, called, nearest, require
 from ..experiments import config as configuration
 from ..experiments.config import Config, Table, described
-from ..experiments.own_code import is_own
+from ..own_code.by_path import is_own
 from ..protocol import Rules
 
 

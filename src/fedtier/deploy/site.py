@@ -32,10 +32,10 @@ from ..experiments.bundle.rows import Reading
 from ..experiments.config import Config, Share, Table, described
 from ..experiments.metrics import client_scores
 from ..experiments.models import recipe_of
-from ..experiments.own_code import bare, is_own, is_path
 from ..federation import View, count_of
 from ..methods import registry
 from ..methods.method import Turn
+from ..own_code.by_path import bare, is_own, is_path
 from ..problem import Rows, Spec
 from ..protocol import (
     Keep,

@@ -18,13 +18,13 @@ from ..federation import Federation, Plan, growing_steps, make_plan, with_seat
 from ..keys import Tag
 from ..methods import Method, ProjectedSgd, flat, pretrain, registry
 from ..methods.solvers import LowerLevel
+from ..own_code.black_box import adopt_solver
+from ..own_code.by_path import is_bilevel, own_problem
 from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
-from .black_box import adopt_solver
 from .config import Config, keys_of
 from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
 from .models import is_plain, loss_of, model_of
-from .own_code import is_bilevel, own_problem
 from .own_models import is_start, start_of
 
 

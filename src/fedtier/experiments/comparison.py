@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 from ..errors import NOTHING, FedtierError, FedtierWarning, choice, nearest, require
 from ..methods import registry
+from ..own_code.by_path import short
+from ..own_code.held import is_object
 from . import config as configuration
 from .config import TABLES, Config
 from .grids import Grid, checked_grid
-from .held import is_object
 from .metrics import FEWEST
-from .own_code import short
 
 
 class Metric(NamedTuple):

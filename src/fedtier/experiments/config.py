@@ -23,9 +23,10 @@ from ..datasets import NAMES, OPTIONS, SETS, who_takes
 from ..errors import NOTHING, FedtierError, called, choice, nearest, require
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.flat import KEYS_OF_PARTS
-from . import judges, own_code
-from .held import is_elsewhere, is_object, marked, value_of
-from .own_code import is_own, short
+from ..own_code import by_path
+from ..own_code.by_path import is_own, short
+from ..own_code.held import is_elsewhere, is_object, marked, value_of
+from . import judges
 
 Share = float
 RENAMED = {"method.cohort": "method.estimates"}  # keys of earlier versions
@@ -149,7 +150,7 @@ class Data(Table):
             return OPTIONS[self.name]
         if is_elsewhere(self.name):
             return tuple(OPTIONS["file"])
-        return (*own_code.signature_of("data.name", self.name).options, *(key for key in OPTIONS["file"] if key != "file"))
+        return (*by_path.signature_of("data.name", self.name).options, *(key for key in OPTIONS["file"] if key != "file"))
 
 
 class ModelTable(Table):
@@ -207,7 +208,7 @@ class MethodTable(Table):
     @property
     def entry(self) -> registry.Entry:
         """The method's row: of the registry, or of the user's own."""
-        return own_code.entry_of(self.name)
+        return by_path.entry_of(self.name)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -225,7 +226,7 @@ class MethodTable(Table):
     @property
     def problem_options(self) -> dict[str, Any]:
         """What a problem of one's own takes."""
-        return {} if self.problem is None else self._given(own_code.problem_options(self.problem))
+        return {} if self.problem is None else self._given(by_path.problem_options(self.problem))
 
     def _given(self, known: Iterable[str]) -> dict[str, Any]:
         every = {key: getattr(self, key) for key in MethodTable.model_fields} | dict(self.model_extra or {})
@@ -346,7 +347,7 @@ def validate(tables: dict[str, Any]) -> Config:
     given = tables.get("method", {})
     tables["method"] = _method_keys(given)
     if is_own(tables.get("model", {}).get("name")):
-        tables["model"] = _declared(own_code.model_options(tables["model"]["name"])) | tables["model"]
+        tables["model"] = _declared(by_path.model_options(tables["model"]["name"])) | tables["model"]
     try:
         config = Config.model_validate(tables)
     except pydantic.ValidationError as error:
@@ -366,16 +367,16 @@ def _own_keys(table: str, content: dict[str, Any]) -> set[str]:
     name = content.get("name")
     if table == "method":
         with called({"name": "method.name"}):
-            entry = own_code.entry_of(name) if isinstance(name, str) else registry.entry("zo_hfl")
+            entry = by_path.entry_of(name) if isinstance(name, str) else registry.entry("zo_hfl")
         problem = content.get("problem")
-        options = own_code.problem_options(problem) if isinstance(problem, str) else ()
+        options = by_path.problem_options(problem) if isinstance(problem, str) else ()
         return {*registry.options(entry), *registry.part_names(entry), *options}
     if not isinstance(name, str) or not is_own(name):
         return set()
     if table == "model":
-        return set(own_code.model_options(name))
+        return set(by_path.model_options(name))
     if table == "data" and not is_elsewhere(name):
-        return set(own_code.signature_of("data.name", name).options)
+        return set(by_path.signature_of("data.name", name).options)
     return set()
 
 
@@ -398,9 +399,9 @@ def _method_keys(given: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(name, str) or preset not in registry.PRESETS:
         return given  # refused by the table
     problem = given.get("problem")
-    of_problem = _declared(own_code.problem_options(problem)) if isinstance(problem, str) else {}
+    of_problem = _declared(by_path.problem_options(problem)) if isinstance(problem, str) else {}
     if is_own(name):
-        return _declared(registry.options(own_code.entry_of(name))) | of_problem | given
+        return _declared(registry.options(by_path.entry_of(name))) | of_problem | given
     replaced: dict[str, str] = {}
     for part, keys in KEYS_OF_PARTS.items():
         if is_object(given.get(part)):
@@ -516,7 +517,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 def _anchored(content: Any, folder: Path) -> Any:
     if isinstance(content, dict):
         return {key: _anchored(value, folder) for key, value in content.items()}
-    return [_anchored(one, folder) for one in content] if isinstance(content, list) else own_code.anchored(content, folder)
+    return [_anchored(one, folder) for one in content] if isinstance(content, list) else by_path.anchored(content, folder)
 
 
 def _parse_setting(setting: str) -> tuple[str, str, Any]:

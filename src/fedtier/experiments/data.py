@@ -14,10 +14,10 @@ from ..datasets import Dataset
 from ..datasets.owners import with_enough_rows
 from ..errors import FedtierError, called, require
 from ..federation import Federation, Spared, Window, build, count_of, partition
+from ..own_code.by_path import is_own
+from ..own_code.data import own_data
+from ..own_code.held import value_of
 from .config import Config, Data, keys_of
-from .held import value_of
-from .own_code import is_own
-from .own_data import own_data
 
 
 def load_data(config: Config) -> Dataset:

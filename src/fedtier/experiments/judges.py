@@ -16,7 +16,7 @@ import numpy as np
 
 from ..datasets.preparation import Label
 from ..errors import FedtierError, choice
-from . import own_code
+from ..own_code import by_path
 
 BINS = 10  # of equal width, in which the calibration error compares confidence and accuracy
 
@@ -109,15 +109,15 @@ JUDGES = {
 def check_names(words: Sequence[str]) -> None:
     """Refuses a metric that is neither ours nor a function of the user's; loads the user's file."""
     for word in words:
-        if own_code.is_own(word):
-            own_code.find("run.metrics", word)
+        if by_path.is_own(word):
+            by_path.find("run.metrics", word)
         else:
             choice("run.metrics", word, JUDGES)
 
 
 def judges_of(words: Sequence[str], task: str) -> list[Judge]:
     """The metrics that these words name; refuses one that the task does not have."""
-    found = [_own(word) if own_code.is_own(word) else JUDGES[word] for word in words]
+    found = [_own(word) if by_path.is_own(word) else JUDGES[word] for word in words]
     for judge in found:
         if judge.task not in ("any", task):
             known = ", ".join(name for name, one in JUDGES.items() if one.task == task)
@@ -126,13 +126,13 @@ def judges_of(words: Sequence[str], task: str) -> list[Judge]:
 
 
 def _own(word: str) -> Judge:
-    function = own_code.find("run.metrics", word)
+    function = by_path.find("run.metrics", word)
     count = len(inspect.signature(function).parameters)
 
     def judge(rows: Rows) -> float:
         names = np.asarray(rows.label.classes)
         truth, predicted = (names[a] if len(names) else a for a in (rows.truth, rows.predicted))
-        with own_code.calling("run.metrics", word):
+        with by_path.calling("run.metrics", word):
             return float(function(*(truth, predicted, rows.probabilities)[:count]))
 
-    return Judge(own_code.short(word), "any", bool(getattr(function, "larger_is_better", True)), judge)
+    return Judge(by_path.short(word), "any", bool(getattr(function, "larger_is_better", True)), judge)

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..datasets import Dataset
 from ..errors import FedtierError, require
+from ..own_code.by_path import Place, is_own, is_path
 from ..problem import Loss, Model, cnn, cross_entropy, huber_error, linear, mlp, scaled, softmax, squared_error
 from .config import Config, ModelTable
-from .own_code import Place, is_own, is_path
 from .own_models import own_model
 
 

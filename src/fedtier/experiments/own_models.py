@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from ..errors import FedtierError, require
+from ..own_code.by_path import calling, find, model_options, short
+from ..own_code.held import Held
+from ..own_code.torch_models import from_torch, is_torch
 from ..problem import Model, from_equinox
 from .config import ModelTable
-from .held import Held
-from .own_code import calling, find, model_options, short
-from .torch_models import from_torch, is_torch
 
 
 def own_model(table: ModelTable, shape: tuple[int, ...], outputs: int) -> Model:

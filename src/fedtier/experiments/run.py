@@ -14,13 +14,13 @@ import numpy as np
 
 from ..engines import Replies, State, finite_seeds, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning, require
+from ..own_code.by_path import short
 from .assemble import Experiment, assemble
 from .config import Config, load_config
 from .data import seeds_of
 from .label_counts import labels_of_experiment
 from .metrics import Scores, evaluator, traffic
 from .newcomers import newcomer_evaluator, newcomer_row
-from .own_code import short
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of

@@ -30,9 +30,9 @@ import jax
 from jaxtyping import PyTree
 
 from ..errors import NOTHING, FedtierError, require
+from ..own_code import by_path
 from ..storage import named_arrays
 from ..storage.files import Lock, make_folder, told, write_whole
-from . import own_code
 from .config import Config, RunTable
 
 FORMAT = "fedtier-1"
@@ -47,6 +47,7 @@ NUMERIC = (
     "federation",
     "methods",
     "engines",
+    "own_code",
     "experiments",
 )
 SET_ASIDE = "set-aside"  # runs in here are kept, but nobody looks at them unless told to
@@ -243,7 +244,7 @@ def code_digest() -> str:
 
 def code_of(config: Config) -> str:
     """`code_digest`, and the content of the user's own files where the configuration names some."""
-    own = own_code.digest([config.method.name, config.method.problem or "", config.model.name, config.data.name])
+    own = by_path.digest([config.method.name, config.method.problem or "", config.model.name, config.data.name])
     return f"{code_digest()}-{own}" if own else code_digest()
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import FedtierError, require
-from ..experiments.black_box import check_solver
 from ..experiments.config import MethodTable, validate
-from ..experiments.held import PREFIX, Held
-from ..experiments.own_code import is_own, short
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.parts import KINDS
+from ..own_code.black_box import check_solver
+from ..own_code.by_path import is_own, short
+from ..own_code.held import PREFIX, Held
 from ..problem import Bilevel
 from .words import as_arguments, given, word
 

@@ -14,10 +14,10 @@ from ..datasets import NAMES, Dataset
 from ..datasets.frames import is_frame
 from ..errors import FedtierError, nearest, require
 from ..experiments.config import Config, validate
-from ..experiments.held import Held
 from ..experiments.label_counts import LabelCounts, count_labels
-from ..experiments.own_code import is_path
-from ..experiments.own_data import as_dataset, raw_dataset
+from ..own_code.by_path import is_path
+from ..own_code.data import as_dataset, raw_dataset
+from ..own_code.held import Held
 from ..reports.layout import plain
 from ..reports.terminal import label_counts_table
 from .words import as_arguments, given

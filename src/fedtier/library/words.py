@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import FedtierError
 from ..experiments.config import TABLES
-from ..experiments.held import Held
+from ..own_code.held import Held
 
 PLAIN = (str, bool, int, float)
 

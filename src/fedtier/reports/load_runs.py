@@ -20,9 +20,9 @@ from ..experiments.comparison import METRICS, REGRESSION_METRICS, Cell, Comparis
 from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome
-from ..experiments.own_code import short
 from ..experiments.run_folder import DIVERGED_FILE, LABELS_FILE, SET_ASIDE, RunFolder
 from ..methods.registry import METHODS
+from ..own_code.by_path import short
 
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
 NO_MATTER = {

@@ -11,11 +11,11 @@ from rich.table import Table
 from ..experiments.comparison import Cell, Comparison
 from ..experiments.label_counts import LabelCounts
 from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
-from ..experiments.own_code import short
 from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
 from ..methods import registry
+from ..own_code.by_path import short
 from . import further
 from .clients import clients_of, worst_of
 from .layout import folded

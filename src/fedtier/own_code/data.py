@@ -16,7 +16,7 @@ from ..datasets.labels import ordered
 from ..datasets.own import from_file
 from ..datasets.table import as_words, column_of
 from ..errors import FedtierError, require
-from .own_code import calling, find, short, signature_of
+from .by_path import calling, find, short, signature_of
 
 
 def own_data(word: str, options: dict[str, Any]) -> Dataset:

@@ -19,7 +19,7 @@ import numpy as np
 from ..engines.battery import method_claims, problem_claims
 from ..errors import FedtierError
 from ..problem import Bilevel, Rows, cross_entropy, softmax
-from .own_code import calling, load_file, signature_of
+from .by_path import calling, load_file, signature_of
 
 
 def check_file(file: Path) -> dict[str, Any]:
