@@ -33,7 +33,7 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
 	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -n 0 -m browser
 
-extras: .venv/.installed  ## the trackers and the PyTorch client against their real packages
+extras: .venv/.installed  ## the trackers, ONNX and the PyTorch client against their real packages
 	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx]" torch==2.13.0 "onnxruntime>=1.19,<2"
 	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m extras
 

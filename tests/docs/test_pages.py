@@ -22,8 +22,7 @@ from fedtier_pages import (  # noqa: E402
 )
 
 from fedtier.cli import COMMANDS  # noqa: E402
-from fedtier.datasets import SETS  # noqa: E402
-from fedtier.datasets.references import CITATIONS  # noqa: E402
+from fedtier.datasets import SETS, references  # noqa: E402
 from fedtier.experiments import config  # noqa: E402
 from fedtier.methods import METHODS, registry  # noqa: E402
 
@@ -57,7 +56,7 @@ def test_every_data_set_stands_on_its_page_and_every_published_one_has_something
     page = (DOCS / "data-sets.md").read_text()
     listed = re.findall(r"^\| `([\w-]+)` \|", page, re.M)
     assert sorted(listed) == sorted(name for name in SETS if name != "file")
-    assert set(listed) - {"synthetic", "quadratic"} == set(CITATIONS)
+    assert set(listed) - {"synthetic", "quadratic"} == set(references.CITATIONS)
     natural = listed[len(listed) - sum(one.natural for one in SETS.values()) :]
     assert {name for name, one in SETS.items() if one.natural} == set(natural)  # the lower rows, as the page says
 

@@ -458,7 +458,8 @@ def _check_data(data: Data) -> None:
     for key, rule in (SETS[data.name].needs if data.name in SETS else {}).items():
         require(getattr(data, key) is not None, f"data.{key}", None, rule, f'data.{key} = "rows.csv"')
     if data.new_clients:
-        labelled, rule = data.name not in SETS or SETS[data.name].labelled, f"is not read with data.name = {data.name!r}"
+        labelled = data.name not in SETS or SETS[data.name].labelled
+        rule = f"is not read with data.name = {data.name!r}"
         require(labelled, "data.new_clients", data.new_clients, rule, "a new client's model is judged by labels")
     if data.file is not None and "file" not in takes:
         hint = "leave out data.name, or data.file"
