@@ -85,7 +85,9 @@ def test_a_process_that_vanishes_while_it_is_looked_at_does_not_stop_the_others_
     party = Party(Kit(tmp_path, "north", "site", ("north",), "localhost", 1, ""), tmp_path, {}, lambda line: None)
     line = [sys.executable, "-c", "import signal, time; signal.signal(15, 1); print(1, flush=True); time.sleep(60)"]
     stubborn = subprocess.Popen(line, env=party.environment, stdout=subprocess.PIPE)
-    assert stubborn.stdout is not None and stubborn.stdout.readline()
+    assert stubborn.stdout is not None
+    with stubborn.stdout as said:
+        assert said.readline()
     monkeypatch.setattr(supervise, "GRACE", 0.2)
 
     def vanished(self: psutil.Process) -> Any:
