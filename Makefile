@@ -24,7 +24,7 @@ lint: .venv/.installed
 	$(BIN)/lint-imports
 
 slow: .venv/.installed  ## the heavier checks
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m "slow and not flare"
+	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
 	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m data
