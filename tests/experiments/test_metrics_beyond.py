@@ -121,6 +121,6 @@ def test_a_program_gives_a_metric_as_the_function_it_is(tmp_path):
 
     frame = {"x": np.arange(80.0) % 7, "y": np.where(np.arange(80) % 7 > 3, "high", "low"), "who": np.arange(80) % 2}
     data = ft.federate(frame, label="y", owner="who")
-    result = ft.train(ft.fedavg(), data, rounds=2, metrics=["accuracy", wrong])
+    result = ft.train(ft.fedavg(), data, rounds=2, metrics=["accuracy", wrong], folder=tmp_path / "run")
     told = result.run.final[0]["metrics"]
     assert told["wrong"]["global"] == pytest.approx(1 - told["accuracy"]["global"])
