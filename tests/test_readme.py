@@ -33,6 +33,7 @@ def test_the_readme_the_example_and_the_notebook_have_one_text(place, name):
     assert f"examples/{name}.py" in (ROOT / SHOWN[name]).read_text(encoding="utf-8")  # loaded, not copied
 
 
+@pytest.mark.slow
 def test_ten_lines_end_in_personal_models(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 10
@@ -41,12 +42,14 @@ def test_ten_lines_end_in_personal_models(monkeypatch, tmp_path, capsys):
     assert "worst client" in capsys.readouterr().out and not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_hospitals_runs(monkeypatch, capsys):
     names = run(BLOCKS[1], monkeypatch)
     assert set(names["result"].personal) == {"basel", "geneva", "lugano", "zurich"} == set(names["data"].clients)
     assert "\\toprule" in capsys.readouterr().out and [row["method"] for row in names["table"].rows] == ["ours", "FedAvg"]
 
 
+@pytest.mark.slow
 def test_the_problem_of_one_s_own_runs(monkeypatch, capsys):
     run(BLOCKS[2], monkeypatch)
     assert "zo_hfl" in capsys.readouterr().out and len(BLOCKS) == 3

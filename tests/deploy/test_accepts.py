@@ -45,6 +45,7 @@ def told(tmp_path, settings, lines, **model):
 PAPER = ["method.name=zo_hfl", "method.preset=paper"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "lines", "words"),
     [

@@ -106,14 +106,14 @@ def test_a_solver_may_say_the_value_of_f2_itself(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [
+    mostly_slow([
         ('return {"weight": x["weight"] * np.nan}', "must hold finite numbers"),
         ('return {"weight": x["weight"][:1]}', "must be float32"),
         ('return {"bias": x["weight"]}', "missing or too many"),
         ('return x["weight"]', "must return"),
         ('raise OSError("no licence")', "no licence"),
-    ],
-)
+    ], ('return {"weight": x["weight"] * np.nan}', "must hold finite numbers")),
+)  # fmt: skip
 def test_a_solver_that_fails_is_refused_by_its_sites_name_and_the_others_go_on(tmp_path, line, words):
     setup(tmp_path, "method.name=fedavg", "run.eval_every=100", *SIMPLE)
     use(tmp_path / "fed", 0, "bad_stub", STUB.replace('return {"weight": x["weight"] + np.float32(steps / 10)}', line))
@@ -130,6 +130,7 @@ def test_a_method_whose_client_is_more_than_a_solve_refuses_a_foreign_solver(tmp
     assert "cannot take the place of scaffold's own local steps" in (tmp_path / "wire" / "run.log").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", mostly_slow(["zo_hfl", "fedavg"], "fedavg"))
 def test_a_scikit_learn_client_learns_beside_jax_clients(tmp_path, method):
     learns(tmp_path, method, {1: "sklearn_client"})

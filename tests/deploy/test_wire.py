@@ -92,6 +92,7 @@ def test_the_wire_gives_the_models_the_rows_and_the_bytes_of_the_simulation(tmp_
     assert of_server.clients == () and "in its state folder" in of_server.personal.why
 
 
+@pytest.mark.slow
 def test_with_values_exactly_two_numbers_leave_a_site(tmp_path):
     setup(tmp_path, "method.preset=paper", "method.uplink=values", "run.dropouts=0", "run.stragglers=0")
     replies = []

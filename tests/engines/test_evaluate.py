@@ -61,6 +61,7 @@ def test_each_chosen_client_is_measured_with_its_own_rows_limits_and_turn(make):
     np.testing.assert_array_equal(clients[6], [jax.random.key_data(turn.key) for turn in turns])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ditto", "local_only"])  # both train a personal model, one without a global one
 def test_compiled_and_messages_measure_the_same_personal_models(name):
     federation, plan, method = digits(), bumpy_plan(3), METHODS[name].factory(PROBLEM)

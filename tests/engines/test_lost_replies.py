@@ -94,6 +94,7 @@ def test_a_reply_that_explodes_is_lost_and_the_check_can_be_switched_off(make):
     assert state.replies.words() == [f"client {BAD}: {ROUNDS} replies lost ({ROUNDS} too large)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [compiled, messages])
 def test_a_client_that_recovers_goes_on_from_the_state_before_its_lost_replies(make):
     """SCAFFOLD's c_i: lost in rounds 0 and 1, it is that of a client which was first heard in round 2."""

@@ -87,8 +87,10 @@ def test_a_finished_cell_is_found_again_and_a_cut_one_is_resumed(outcome, monkey
     assert resumed == [cut.folder]
 
 
+@pytest.mark.slow
 def test_the_command_compares_by_flags_and_writes_every_format(fedtier, cells, tmp_path):
-    words = ["compare", "--methods", *METHODS[:3], *options(SHORT), "--seeds", "2", "--store", cells, "--baseline", "fedavg"]
+    store = shutil.copytree(cells, tmp_path / "cells")  # the labels of its cells are written anew
+    words = ["compare", "--methods", *METHODS[:3], *options(SHORT), "--seeds", "2", "--store", store, "--baseline", "fedavg"]
     code, out, err = fedtier(*words)
     assert code == 0 and "fedavg" in out and "Δ global" in out and "±" in out and err.count("found in the store") == 4
     code, out, _ = fedtier(*words, "--json")
@@ -193,6 +195,7 @@ def test_what_is_tuned_goes_to_the_cells_whose_labels_hold_all_the_words(tmp_pat
         comparison.load_comparison(file, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_cell_that_diverges_is_an_outcome_and_the_others_are_run(tmp_path, monkeypatch):
     file = tmp_path / "c.toml"
     file.write_text(TUNED)

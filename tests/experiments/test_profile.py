@@ -36,6 +36,7 @@ def test_the_phases_add_up_to_the_life_of_the_process(profiled):
     )
 
 
+@pytest.mark.slow
 def test_the_trace_holds_one_event_for_each_stretch_and_evaluation_in_order(profiled):
     printed, trace, _ = profiled
     events = [event for event in trace["traceEvents"] if event["ph"] == "X"]

@@ -78,6 +78,7 @@ def small_search(tmp_path, name, grid, *settings):
     return search.load_search(path, (*CLIENTS, *settings))
 
 
+@pytest.mark.slow
 def test_fine_tune_0_switches_it_off_as_in_a_run(tmp_path):
     """The personal model is then y_i(x); fine-tuning with a step of 0 would leave x."""
     settings = ["method.proximity=0.1", "method.server_steps=1", *CLIENTS]
@@ -88,6 +89,7 @@ def test_fine_tune_0_switches_it_off_as_in_a_run(tmp_path):
     assert abs(row["personal_accuracy"]["mean"] - row["global_on_clients"]["mean"]) > 0.01  # y_i(x) is not x
 
 
+@pytest.mark.slow
 def test_points_that_switch_something_off_stand_among_the_others(tmp_path):
     def scores(grid):
         found = search.run_search(*small_search(tmp_path, "server_only", f"fine_tune = {grid}")).points
@@ -143,6 +145,7 @@ def test_a_problem_without_classes_has_nothing_to_rank_by(tmp_path):
         search.run_search(config, grid)
 
 
+@pytest.mark.slow
 def test_any_key_is_searched_and_the_winner_is_a_configuration_that_runs(fedtier, tmp_path):
     grid = ["--over", "model.name=linear,mlp", "--over", "server_lr=1e-7,0.01"]
     settings = [*CLIENTS, "method.name=server_only", "model.hidden=8"]

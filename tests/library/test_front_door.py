@@ -193,6 +193,7 @@ def test_what_is_wrong_is_refused_by_the_name_of_the_argument(call, words):
     assert all(word in str(refused.value) for word in words), refused.value
 
 
+@pytest.mark.slow
 def test_compare_gives_the_table_of_the_command_line(fedtier, tmp_path):
     run = {key: value for key, value in RUN.items() if key != "seeds"}
     method = ft.zo_hfl(penalty=3.0)

@@ -91,6 +91,7 @@ def test_a_black_box_that_answers_nonsense_is_told_so(local, words):
         black_box(local, rounds=1, estimator=ft.orthogonal(directions=1))
 
 
+@pytest.mark.slow
 def test_a_model_of_one_s_own_in_jax_is_the_built_in_one():
     def make(features, classes, *, scale=0.0):
         return ft.Model(

@@ -60,8 +60,10 @@ def is_mean(found, wanted):
 @pytest.mark.parametrize(
     "estimator",
     [
-        sphere(), sphere(directions=3), orthogonal(directions=3), sphere(control=True), orthogonal(directions=2, control=True),
-        guided(mix=0.3), guided(directions=2), guided(directions=3, control=True),
+        sphere(), guided(mix=0.3), *(pytest.param(estimator, marks=pytest.mark.slow) for estimator in (
+            sphere(directions=3), orthogonal(directions=3), sphere(control=True), orthogonal(directions=2, control=True),
+            guided(directions=2), guided(directions=3, control=True),
+        )),
     ],
     ids=lambda e: f"{e.name}, K = {e.directions}",
 )  # fmt: skip

@@ -294,13 +294,17 @@ def test_a_smoothing_that_float32_cannot_resolve_is_warned_about():
 
 @pytest.mark.parametrize(
     ("options", "solves"),
-    [
+    mostly_slow(
+        [
+            ({}, 2),
+            ({"directions": 4}, 8),
+            ({"estimator": "exact"}, 2),
+            ({"estimator": "first_order"}, 2),
+            ({"estimator": "auto"}, 2),
+        ],
         ({}, 2),
-        ({"directions": 4}, 8),
-        ({"estimator": "exact"}, 2),
         ({"estimator": "first_order"}, 2),
-        ({"estimator": "auto"}, 2),
-    ],
+    ),
 )
 def test_the_solves_of_a_round_are_counted_as_they_are_made(options, solves):
     class Counter:
@@ -338,11 +342,11 @@ def one_turn(method, x):
 
 @pytest.mark.parametrize(
     "options",
-    [
+    mostly_slow([
         {}, {"uplink": "models", "start": "warm"}, {"control": True}, {"estimator": "orthogonal", "directions": 2},
         {"estimator": "guided", "guide": "server"}, {"estimator": "guided", "directions": 2, "estimates": "latest"},
         {"estimator": "exact", "estimates": "latest"},
-    ],
+    ], {}),
     ids=str,
 )  # fmt: skip
 def test_a_client_without_steps_says_nothing_where_a_box_is_active(options):

@@ -95,6 +95,7 @@ def test_a_run_of_own_code_is_the_run_of_ours_that_it_wraps(mine, fedtier):
     assert code == 0 and len(out.splitlines()) == 3, err
 
 
+@pytest.mark.slow
 def test_compare_and_search_and_theory_take_own_code_too(mine, fedtier):
     text = '[[methods]]\nlabel = "mine"\nname = "mine.py:method"\nrate = 0.3\n[[methods]]\nname = "server_only"\n'
     Path("compare.toml").write_text(text)

@@ -152,6 +152,7 @@ def as_xla_computes_it(x, images):
     return jnp.moveaxis(h, 1, -1).reshape(len(images), -1) @ x.weight.T + x.bias[None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flat", [False, True])
 def test_the_cnn_and_its_slope_are_convolutions_relu_and_pooling_as_xla_computes_them(flat):
     model, images = cnn(5, (3, 10, 9), widths=(4, 6)), jax.random.normal(KEY, (2, 3, 10, 9))
@@ -164,6 +165,7 @@ def test_the_cnn_and_its_slope_are_convolutions_relu_and_pooling_as_xla_computes
         np.testing.assert_allclose(mine, xlas, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_cnn_has_second_derivatives():
     """Forward over reverse, as the exact hypergradient takes them."""
     model, images = cnn(3, (1, 8, 8), widths=(3, 4)), jax.random.normal(KEY, (5, 1, 8, 8))

@@ -109,7 +109,9 @@ class _Compiled:
         sharing = as_many_as_hold(state.clients) if self.devices is None else self.devices
         rest = (Slice.of(plan, first, count, self.capacity), key, np.int32(first), np.int32(count))
         inside = _is_traced(state, federation, rest)
-        if not inside:
+        if inside:
+            rest = (trees.map(jnp.asarray, rest[0]), *rest[1:])  # a traced round finds its row in an array of JAX alone
+        else:
             state, rest = everywhere((state, rest), sharing)
             federation = self._on(federation, sharing)
         program = self._rounds_of_seeds if self.seeds else self._rounds

@@ -58,6 +58,7 @@ def save_rows(result, rows, path):
     return path
 
 
+@pytest.mark.slow
 def test_in_another_process_without_the_data_a_bundle_predicts_what_the_run_predicted(finished, tmp_path):
     wanted, orders = {}, []
     for k, settings in enumerate(MODELS):
@@ -108,6 +109,7 @@ def test_rows_may_come_in_any_form_and_their_columns_in_any_order(finished, tmp_
     assert np.isfinite(strange.probabilities).all()
 
 
+@pytest.mark.slow
 def test_a_saved_copy_of_one_seed_is_the_same_bundle(finished, tmp_path):
     result = finished("table", "model.name=linear", "run.seeds=2")
     rows = result.config.data.file

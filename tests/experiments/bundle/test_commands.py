@@ -25,6 +25,7 @@ def test_predict_writes_a_csv_and_says_how_good_it_is_where_rows_tell(finished, 
     assert (tmp_path / "said.csv").read_text().startswith("predicted,probability sick,probability well\n")
 
 
+@pytest.mark.slow
 def test_a_regression_is_predicted_in_the_unit_of_its_label(finished, fedtier, tmp_path):
     folder = finished(*REGRESSION).folder
     rows = write_patients(tmp_path / "new.csv", rows=30, seed=5)
