@@ -70,7 +70,7 @@ def test_a_name_that_two_columns_have_cannot_be_the_label_the_owner_or_the_weigh
     path = csv(tmp_path, "a,y,y,w,w\n1,0,0,1,1\n2,1,1,1,2\n3,1,1,1,1\n")
     refused(path, "label = 'y': is the name of two columns", label="y")
     refused(path, "owner = 'y': is the name of two columns", label="a", owner="y")
-    refused(path, "data.weight = 'w': is the name of two columns", label="a", weight="w")
+    refused(path, "weight = 'w': is the name of two columns", label="a", weight="w")
     assert everyone(load("file", file=path, label="a")).columns == ("y", "y (2)", "w (2)")
 
 
