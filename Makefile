@@ -24,30 +24,30 @@ lint: .venv/.installed
 	$(BIN)/lint-imports
 
 slow: .venv/.installed  ## the heavier checks
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m data
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m data
 
 browser: .venv/.installed  ## reports in headless Chromium: apt-get install chromium chromium-driver
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -n 0 -m browser
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m browser
 
 extras: .venv/.installed  ## the trackers, ONNX and the PyTorch client against their real packages
 	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx]" torch==2.13.0 "onnxruntime>=1.19,<2"
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m extras
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m extras
 
 flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopback
 	$(BIN)/python -m pip install --quiet --editable ".[flare]"
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -n 0 -m "flare and not slow"
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flare and not slow"
 
 crash: .venv/.installed  ## the same, with everything killed once, every byte counted, the tutorial as written; a quarter of an hour
 	$(BIN)/python -m pip install --quiet --editable ".[flare]"
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -n 0 -m "flare and slow"
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flare and slow"
 
 flower: .venv/.installed  ## three sites and a server over Flower on loopback
 	$(BIN)/python -m pip install --quiet --editable ".[flower]"
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -n 0 -m flower
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m flower
 
 bench: .venv/.installed  ## fedtier beside its peers, about 25 minutes; RESUME=1 goes on with the last sitting
 	$(BIN)/python bench/run.py $(if $(RESUME),--resume)

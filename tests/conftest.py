@@ -1,4 +1,4 @@
-"""What all tests share: annotations checked at run time, one cache of compiled programs, the command in this process."""
+"""What all tests share: one cache of compiled programs, the command in this process."""
 
 import fcntl
 import os
@@ -9,14 +9,14 @@ from pathlib import Path
 
 os.environ.setdefault("FEDTIER_CACHE", str(Path(tempfile.gettempdir()) / f"fedtier-tests-{os.getuid()}" / "xla"))
 
-# The quick tests are compiled quickly, not for speed; `make slow` and `make data` run the code as its users do.
-if os.environ.get("FEDTIER_TESTS") != "optimised":
+# The quick tests (`make test`) are compiled in little time, not for speed. The others run the code as its users do, and check
+# every annotation on the way: shapes by jaxtyping, types by beartype. An int is a fine float, as in the language itself.
+if os.environ.get("FEDTIER_TESTS") == "thorough":
+    from jaxtyping import install_import_hook
+
+    install_import_hook("fedtier", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))").__enter__()
+else:
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
-
-from jaxtyping import install_import_hook
-
-# Shapes are checked by jaxtyping, types by beartype. An int is a fine float, as in the language itself.
-install_import_hook("fedtier", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))").__enter__()
 
 import jax
 import pytest

@@ -50,6 +50,7 @@ def test_two_processes_give_the_state_and_the_scores_of_one(tmp_path):
         np.testing.assert_allclose(two[name], array, rtol=1e-6, atol=1e-7 * np.abs(array).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "rule"),
     [

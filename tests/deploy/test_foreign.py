@@ -104,6 +104,7 @@ def test_a_solver_may_say_the_value_of_f2_itself(tmp_path):
     assert result.final[0]["f2"] > 1.0  # a count of calls, not a distance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "words"),
     mostly_slow([

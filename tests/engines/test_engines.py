@@ -149,6 +149,7 @@ def projects_even_without_a_step(problem):
     return method._replace(local=local)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factory", "claim"),
     [

@@ -112,6 +112,7 @@ def test_a_client_that_recovers_goes_on_from_the_state_before_its_lost_replies(m
     assert int(state.replies.not_finite[BAD]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [compiled, messages])
 def test_a_state_that_is_not_finite_loses_the_reply_though_the_reply_is(make):
     method = scaffold(PROBLEM)

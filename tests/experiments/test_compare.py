@@ -210,6 +210,7 @@ def test_a_cell_that_diverges_is_an_outcome_and_the_others_are_run(tmp_path, mon
     assert outcomes.run_cells(plan, Progress()).finals == outcome.finals
 
 
+@pytest.mark.slow
 def test_a_report_calls_the_cells_of_a_file_by_its_labels(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text(TUNED.split("[[tuned]]", maxsplit=1)[0].replace('label = "wild one"', 'server_lr = 0.02\nlabel = "longer"'))

@@ -16,6 +16,7 @@ SETTINGS = [*SMALL, "method.name=scaffold", "method.batch=4", "run.eval_every=2"
 SETTINGS += ["run.stragglers=0.3", "run.dropouts=0.3"]
 
 
+@pytest.mark.slow
 def test_an_extended_run_is_bit_for_bit_the_longer_one(fedtier, tmp_path):
     code, _, err = fedtier("run", *options([*SETTINGS, "run.rounds=3"]), "--out", "short")
     assert code == 0, err

@@ -33,6 +33,7 @@ def file(tmp_path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_every_point_equals_the_run_with_its_options_and_the_best_stands_first(file, tmp_path):
     config, grid = search.load_search(file)
     found = search.run_search(config, grid)

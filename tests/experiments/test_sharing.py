@@ -59,6 +59,7 @@ def test_a_run_that_another_process_is_at_is_refused_by_its_number_and_left_alon
     assert {file: file.read_bytes() for file in whole.folder.rglob("*") if file.is_file()} == before
 
 
+@pytest.mark.slow
 def test_a_cell_that_another_process_is_at_is_waited_for_and_then_found(whole, other_process, monkeypatch):
     process, done = other_process
     heard = []

@@ -31,6 +31,7 @@ def with_nan_in_seed(experiment, s):
     return experiment._replace(x=jax.tree.map(lambda a: a.at[s].set(jnp.nan), experiment.x))
 
 
+@pytest.mark.slow
 def test_a_seed_whose_state_is_not_finite_ends_and_the_others_are_as_without_it(experiment, tmp_path):
     whole = running.run_experiment(experiment.config, tmp_path / "whole", progress=Progress(), experiment=experiment)
     with pytest.warns(FedtierWarning, match="seed 6 diverged between rounds 0 and 2: the state is no longer finite"):

@@ -35,6 +35,7 @@ def test_the_average_is_the_published_sum_over_the_models_that_fedavg_has_withou
     assert np.abs(wanted - path[-1]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_an_averaged_method_passes_the_battery_and_power_0_is_the_method_itself():
     method = fedavg(PROBLEM)
     assert averaged(method, 0) is method

@@ -292,6 +292,7 @@ def test_a_smoothing_that_float32_cannot_resolve_is_warned_about():
         estimators.sphere(smoothing=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "solves"),
     mostly_slow(

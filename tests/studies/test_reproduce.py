@@ -267,6 +267,7 @@ def test_figure_3_is_the_closed_form_and_smoothing_sees_past_the_flat_part(fedti
     assert content["ends"]["0.25"] == pytest.approx(-1.0, abs=0.01) and content["ends"]["0.5"] == pytest.approx(-1.0, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -43,6 +43,7 @@ def prediction(bundle, rows, client):
     return bundle.predict(rows.get("inputs", {name: column for name, column in rows.items()}), client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", [None, 2])
 @pytest.mark.parametrize("settings", [*MODELS, REGRESSION])
 def test_an_export_to_numpy_predicts_the_same_where_there_is_neither_jax_nor_fedtier(finished, tmp_path, settings, client):
