@@ -344,6 +344,7 @@ def test_what_leaves_a_client_is_said_as_it_is(fedtier):
     assert sent["default"] > 4 * 10 * 65 > sent["values"]  # 10 classes of 64 pixels and an intercept, in float32
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_2_and_prints_nothing_on_stdout_when_refused():
     done = subprocess.run(
         [sys.executable, "-m", "fedtier", "run", "--set", "run.participation=0"], capture_output=True, text=True, check=False,

@@ -109,6 +109,7 @@ def test_all_cores_are_used_once_asked_for_and_give_the_model_of_one():
     assert found["difference_3"] <= 1e-6  # the seeds are shared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{"JAX_NUM_CPU_DEVICES": "1"}, {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}])
 def test_whoever_says_how_many_devices_there_are_is_obeyed(asked):
     found = last_line("import fedtier.keys, jax; print(jax.device_count())", **asked)

@@ -106,6 +106,7 @@ def test_a_small_hello_for_a_huge_model_makes_the_site_take_no_memory_for_it(tmp
     assert int(grown) * 1024 < 100e6
 
 
+@pytest.mark.slow
 def test_what_a_site_s_process_writes_is_for_its_owner_alone_whatever_was_there_before(tmp_path):
     setup(tmp_path, "method.name=fedavg")
     house, state = House(tmp_path / "keys"), tmp_path / "state"

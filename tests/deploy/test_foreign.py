@@ -57,6 +57,7 @@ def fresh_modules():
 SIMPLE = ["model.bias=false", "run.dropouts=0", "run.stragglers=0", "run.rounds=3", "method.radius=1000000.0"]
 
 
+@pytest.mark.slow
 def test_fedavg_with_foreign_solvers_is_the_average_of_what_they_return(tmp_path):
     setup(tmp_path, "method.name=fedavg", "method.averaging=0", *SIMPLE)
     for k in range(CLIENTS):
@@ -123,6 +124,7 @@ def test_a_solver_that_fails_is_refused_by_its_sites_name_and_the_others_go_on(t
     assert "site-0: refused: round" in log and words in log and np.isfinite(model(result.folder)).all()
 
 
+@pytest.mark.slow
 def test_a_method_whose_client_is_more_than_a_solve_refuses_a_foreign_solver(tmp_path):
     setup(tmp_path, "method.name=scaffold", *SIMPLE)
     use(tmp_path / "fed", 0, "four_stub", STUB)

@@ -162,6 +162,7 @@ def test_a_sites_own_limits_bind_and_where_it_keeps_its_scores_the_row_does_with
     assert config.run.rounds == bound.final[0]["round"]
 
 
+@pytest.mark.slow
 def test_a_site_without_time_makes_one_step_and_with_much_time_all(tmp_path):
     """What fits in between is in tests/engines/test_limits.py, where no clock is asked."""
     setup(tmp_path, "method.name=fedavg", "run.tau=2000", "run.dropouts=0", "run.stragglers=0", "run.rounds=4")
@@ -175,6 +176,7 @@ def test_a_site_without_time_makes_one_step_and_with_much_time_all(tmp_path):
     assert bound.final[0]["local_steps"] == int(plan.steps[~hurried].sum()) + hurried.sum()
 
 
+@pytest.mark.slow
 def test_between_sites_further_metrics_judge_the_global_model_alone(tmp_path):
     setup(tmp_path, "method.name=fedavg", "run.rounds=2", 'run.metrics=["log_loss"]')
     (row,) = between(tmp_path / "fed", sites(tmp_path / "fed")).final

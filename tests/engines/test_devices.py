@@ -97,6 +97,7 @@ def test_a_large_cohort_of_small_models_in_chunks_equals_one_after_another(facto
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-6 * np.abs(ends[1]).max())
 
 
+@pytest.mark.slow
 def test_the_engine_runs_inside_a_program_of_ones_own():
     model = softmax(64, 10, bias=False)
     federation, plan = digits(), bumpy_plan(2)

@@ -42,6 +42,7 @@ def test_compiled_and_messages_give_the_same_models(name):
     assert jax.tree.structure(fast_info) == jax.tree.structure(slow_info)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["vmap", 2])
 def test_however_the_cohort_is_laid_out_the_models_are_the_same(layout):
     federation, plan = digits(radius=0.3), bumpy_plan(4)
@@ -51,6 +52,7 @@ def test_however_the_cohort_is_laid_out_the_models_are_the_same(layout):
     assert distance(one, other) <= 1e-6
 
 
+@pytest.mark.slow
 def test_several_seeds_at_once_equal_each_seed_alone():
     federations, plans = [digits(seed=s) for s in range(3)], [bumpy_plan(12, seed=s + 1) for s in range(3)]
     method = zo_hfl(PROBLEM)
@@ -182,6 +184,7 @@ def test_the_battery_accepts_a_good_problem_and_names_what_a_bad_one_breaks():
         check_problem(PROBLEM._replace(Y=outward), MODEL.init(None), rows)
 
 
+@pytest.mark.slow
 def test_a_seat_gives_the_servers_rows_to_one_more_client():
     federation = with_seat(digits())
     plan = bumpy_plan(3)
@@ -211,6 +214,7 @@ def test_more_rounds_than_the_capacity_are_refused_with_the_capacity_they_need()
         engine.advance(engine.init(model.init(None), federation), federation, bumpy_plan(rounds=6), keys.root(0), 0, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [
     lambda method: compiled(method, capacity=3, devices=jax.devices()[:1]),
     lambda method: compiled(method, capacity=3),

@@ -59,6 +59,7 @@ def close(found, wanted):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 * max(float(np.abs(b).max()), 1e-30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(METHODS, "fedavg"))
 def test_a_client_whose_rows_are_1e30_is_as_if_its_replies_had_been_lost(name):
     wild, plan = with_rows(digits(), BAD, 1e30), everyone()
@@ -81,6 +82,7 @@ def test_a_single_step_from_rows_of_1e30_is_finite_but_its_length_is_not():
     assert int(state.replies.not_finite[BAD]) == 1 and float(np.abs(state.server.x.weight).max()) < 1e3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [compiled, messages])
 def test_a_reply_that_explodes_is_lost_and_the_check_can_be_switched_off(make):
     wild, plan = with_rows(digits(), BAD, 1e6), everyone()
@@ -216,6 +218,7 @@ def test_the_length_of_a_reply_is_its_euclidean_norm_and_infinite_where_anything
 # -- seeds
 
 
+@pytest.mark.slow
 def test_one_seed_that_diverges_is_known_and_the_others_are_those_of_a_run_without_it():
     federations = [digits(seed=s) for s in range(3)]
     together = jax.tree.map(lambda *a: jnp.stack(a), *(f._replace(arrays=()) for f in federations))

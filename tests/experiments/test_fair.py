@@ -140,6 +140,7 @@ def test_a_searched_step_keeps_the_shape_of_the_configuration():
     assert float(shape_of("step", 0.1)(0.3)(7)) == pytest.approx(0.3)
 
 
+@pytest.mark.slow
 def test_tuning_searches_each_method_once_and_says_what_it_found(tmp_path, monkeypatch):
     small = {"server_only": {"server_lr": [1e-9, 0.02]}}
     monkeypatch.setattr("fedtier.experiments.tuning.GRIDS", small)

@@ -66,6 +66,7 @@ def judged(tmp_path_factory):
     return run_experiment(config, home / "run", progress=Progress())
 
 
+@pytest.mark.slow
 def test_the_metrics_of_a_run_are_those_of_its_own_evaluation_where_both_have_them(judged):
     told = json.loads((judged.folder / "clients.json").read_text())
     for row, clients in zip(judged.final, told, strict=True):
@@ -115,6 +116,7 @@ def test_a_metric_of_ones_own_that_fails_is_told_with_its_line(tmp_path):
         judge(rows_of(TWO, [0, 1], [[1.0, 0.0], [0.0, 1.0]]))
 
 
+@pytest.mark.slow
 def test_a_program_gives_a_metric_as_the_function_it_is(tmp_path):
     def wrong(truth, predicted):
         return (truth != predicted).mean()

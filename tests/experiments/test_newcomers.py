@@ -62,6 +62,7 @@ def alone(tmp_path_factory):
     return result, own
 
 
+@pytest.mark.slow
 def test_no_row_of_a_natural_newcomer_is_in_training_in_the_test_or_at_the_server(alone):
     experiment = alone[0].experiment
     owner = np.asarray(experiment.dataset.owner)

@@ -127,6 +127,7 @@ def test_several_seeds_at_once_give_what_each_gives_alone(tmp_path, fedtier):
     assert list(kept) == ["0", "1", "2"] and kept["2"] == alone["2"] and kept["0"] != kept["2"]
 
 
+@pytest.mark.slow
 def test_the_stored_preparation_and_model_predict_what_the_run_measured(tmp_path, fedtier):
     """In NumPy, from the run's files alone: neither the training data nor fedtier's own model."""
     from safetensors.numpy import load_file
@@ -169,6 +170,7 @@ def test_many_small_owners_all_take_part(tmp_path):
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("zo_hfl", "fedprox", "scaffold", "ditto", "local_only")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fedavg", *SLOW])
 def test_without_rows_at_the_server_every_method_that_can_runs(tmp_path, fedtier, name):
     """Seen: `server_share = 0` was refused."""
@@ -204,6 +206,7 @@ def test_what_needs_rows_at_the_server_says_so(settings, message):
         configuration.load_config(None, ["data.server_share=0", *settings])
 
 
+@pytest.mark.slow
 def test_a_number_as_the_label_is_a_regression_in_the_label_s_own_unit(tmp_path, fedtier):
     """Seen: float labels became 200 classes. The measured errors are those of the stored model, in NumPy."""
     from safetensors.numpy import load_file

@@ -118,6 +118,7 @@ def test_fedavg_on_alike_clients_has_the_log_loss_of_a_pooled_fit(tmp_path, make
     assert final["global_accuracy"] >= majority - 0.01
 
 
+@pytest.mark.slow
 def test_fedavg_on_natural_clients_of_one_kind_is_as_accurate_as_a_pooled_fit(tmp_path):
     """Owners who differ in size and in what they measure, but not in what follows from it."""
 

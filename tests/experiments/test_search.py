@@ -100,6 +100,7 @@ def test_points_that_switch_something_off_stand_among_the_others(tmp_path):
     assert together == scores([0.0]) | scores([0.1, 0.3]) and len(set(together.values())) == 3
 
 
+@pytest.mark.slow
 def test_a_method_without_a_global_model_is_ranked_by_its_personal_models(tmp_path):
     found = search.run_search(*small_search(tmp_path, "local_only", "client_lr = [1e-6, 0.1, 1e-5]"))
     scores = [float(point.personal.mean()) for point in found.points]
@@ -120,6 +121,7 @@ def test_what_a_search_prints_is_json_with_null_where_there_is_no_score(fedtier,
     assert found["points"][0]["accuracy"] == [None] and 0 <= found["points"][0]["personal"][0] <= 1
 
 
+@pytest.mark.slow
 def test_where_the_label_is_a_number_the_smallest_error_is_the_best(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 2))

@@ -109,6 +109,7 @@ def test_a_cell_of_another_version_of_the_code_is_set_aside_and_run_again_unless
     assert set_aside(cell) == [f"{cell.cells[0].folder.name}-1"] and "another" not in old.read_text()
 
 
+@pytest.mark.slow
 def test_a_cell_whose_rows_have_changed_is_run_again_though_its_configuration_is_the_same(cell, monkeypatch):
     load = outcomes.load_data
 

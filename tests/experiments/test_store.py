@@ -61,6 +61,7 @@ class FullDisk:
         return Full()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", mostly_slow([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99], 0.5))
 def test_a_full_disk_at_any_moment_is_told_and_the_run_goes_on_when_there_is_room(whole, tmp_path, monkeypatch, share):
     needed = []

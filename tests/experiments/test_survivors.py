@@ -51,6 +51,7 @@ def test_a_seed_whose_state_is_not_finite_ends_and_the_others_are_as_without_it(
     assert "seed 6 diverged" in load_run(tmp_path / "run").diverged
 
 
+@pytest.mark.slow
 def test_a_seed_whose_loss_explodes_ends_in_its_last_sound_state_and_a_resumed_run_knows(experiment, tmp_path, monkeypatch):
     evaluator = running.evaluator
 
@@ -89,6 +90,7 @@ def test_a_run_whose_seeds_all_diverge_is_refused_as_before(experiment, tmp_path
     assert finished_rows(tmp_path / "run", experiment.config) == []
 
 
+@pytest.mark.slow
 def test_a_client_whose_rows_are_1e30_is_named_and_the_run_ends(tmp_path):
     """One seed: under another the same rows may be the server's, and a server whose rows are wild has no model."""
     experiment = assemble(configuration.load_config(None, [*SHORT, "method.name=fedavg", "run.seed=6"]))
@@ -105,6 +107,7 @@ def test_a_client_whose_rows_are_1e30_is_named_and_the_run_ends(tmp_path):
     assert "seed 6: client 2: 6 replies lost" in (tmp_path / "run" / "run.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_in_which_no_reply_counts_has_diverged(tmp_path):
     config = configuration.load_config(None, [*SHORT, "method.name=fedavg", "method.client_lr=constant(1e30)"])
     with pytest.raises(running.Diverged, match="every reply was lost"):

@@ -61,6 +61,7 @@ def black_box(local, rounds=3, **options):
     return ft.train(method, raw, model=np.zeros(3), rounds=rounds, participation=1.0, tau=1, eval_every=rounds)
 
 
+@pytest.mark.slow
 def test_a_black_box_at_the_clients_gives_the_steps_of_the_formula():
     """With all 3 directions the estimate of a quadratic is exact, so three rounds are three gradient steps by hand."""
     result = black_box(least_squares, estimator=ft.orthogonal(smoothing=0.1, directions=3))

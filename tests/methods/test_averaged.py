@@ -18,6 +18,7 @@ PROBLEM = supervised(cross_entropy(MODEL))
 ROUNDS = 6
 
 
+@pytest.mark.slow
 def test_the_average_is_the_published_sum_over_the_models_that_fedavg_has_without_it():
     federation, plan = digits(clients=4, seed=0), bumpy_plan(clients=4, rounds=ROUNDS)
     x = MODEL.init(keys.root(0))

@@ -76,6 +76,7 @@ def test_where_f_is_quadratic_its_mean_is_the_gradient_of_the_smoothed_function(
         assert not is_mean(found, 0.8 * gradient)  # the test could fail
 
 
+@pytest.mark.slow
 def test_orthogonal_directions_as_many_as_dimensions_give_the_gradient_itself(setting):
     closed, site, gradient = setting
     with jax.enable_x64(True):
@@ -83,6 +84,7 @@ def test_orthogonal_directions_as_many_as_dimensions_give_the_gradient_itself(se
         np.testing.assert_allclose(found, np.tile(gradient, (5, 1)), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_orthogonal_directions_have_less_variance_than_independent_ones(setting):
     closed, site, _ = setting
     with jax.enable_x64(True):
@@ -90,6 +92,7 @@ def test_orthogonal_directions_have_less_variance_than_independent_ones(setting)
         assert spread[orthogonal] < 0.6 * spread[sphere]
 
 
+@pytest.mark.slow
 def test_control_leaves_only_the_unknown_part_to_chance(setting):
     """Known part: lambda w (x - y). Unknown part: -lambda w J (x - y), with J = mu/(q + mu) < 1."""
     closed, site, gradient = setting
@@ -100,6 +103,7 @@ def test_control_leaves_only_the_unknown_part_to_chance(setting):
         assert controlled / plain == pytest.approx(ratio, rel=0.15)
 
 
+@pytest.mark.slow
 def test_guided_is_the_projection_of_the_gradient_on_the_last_displacement(setting):
     closed, site, gradient = setting
     with jax.enable_x64(True):
@@ -110,6 +114,7 @@ def test_guided_is_the_projection_of_the_gradient_on_the_last_displacement(setti
         assert cosine > 0.9  # a random direction has |cosine| about 1/sqrt(n)
 
 
+@pytest.mark.slow
 def test_with_the_servers_gradient_and_displacements_as_guides_it_is_the_projection_on_their_span(setting):
     closed, site, gradient = setting
     with jax.enable_x64(True):
@@ -129,6 +134,7 @@ def test_guided_starts_with_a_random_direction_until_it_has_a_displacement(setti
         assert float(jnp.linalg.norm(v[0])) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_exact_is_the_closed_form_hypergradient(setting):
     _, site, gradient = setting
     with jax.enable_x64(True):
@@ -179,6 +185,7 @@ def test_zo_hfl_solves_the_kinked_example_to_its_optimum():
     np.testing.assert_allclose(state.server.descent.x, [-1.0, -1.0], atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [guided(), first_order(), exact()], ids=lambda e: e.name)
 def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
     federation, plan = digits(radius=0.3), bumpy_plan(4)
@@ -354,6 +361,7 @@ class TestWhereABallIsActive:
             np.testing.assert_allclose(found - plain, bias, rtol=1e-9)
             assert np.linalg.norm(bias) > 0.02 * np.linalg.norm(plain)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("estimator", [guided(directions=2), guided(mix=0.3)], ids=["K = 2", "mix"])
     def test_guided_has_the_central_differences_along_its_directions_as_its_mean(self, estimator):
         """In two dimensions the only direction orthogonal to the guide is the other one, up to its sign."""

@@ -144,6 +144,7 @@ def test_server_only_is_gradient_descent_on_the_servers_rows():
     same(x, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("zo_hfl")
 def test_zo_hfl_with_as_many_orthogonal_directions_as_dimensions_is_gradient_descent_on_both_levels():
     options = {"estimator": "orthogonal", "directions": N, "server_lr": "inverse_sqrt(0.2)", "client_lr": f"inverse({C})"}

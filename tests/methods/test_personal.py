@@ -35,6 +35,7 @@ def test_without_fine_tuning_it_is_the_global_model(factory):
     assert np.array_equal(x.weight, y.weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factory", "solves"), [(fedavg, 1), (server_only, 1), (zo_hfl, 2)])
 def test_fine_tuning_makes_steps_of_its_own_size_within_the_budget_of_a_round(factory, solves):
     x, view, turn, y = personal(factory(PROBLEM, personal=fine_tune("inverse(0.3)")), 2)

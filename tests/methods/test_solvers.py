@@ -11,6 +11,7 @@ from fedtier.methods import solvers
 from fedtier.methods.solvers import AHEAD, STRETCH, sgd
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [0, 1, STRETCH - 1, STRETCH + 1, AHEAD - 1, AHEAD, AHEAD + 1, 2 * AHEAD + 7])
 @pytest.mark.parametrize(("backend", "small"), [("cpu", 0), ("gpu", 0), ("gpu", 100)])
 def test_sgd_is_the_plain_loop_over_addressed_minibatches(steps, backend, small, monkeypatch):

@@ -63,6 +63,7 @@ def test_the_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled
             assert np.linalg.norm(found - wanted) <= 1e-5 * np.linalg.norm(wanted)
 
 
+@pytest.mark.slow
 def test_what_is_recommended_equals_a_plain_numpy_implementation():
     """Guided, the latest estimate of every client, Adam, averaging: by parts, and by the flat keys of a configuration."""
     with jax.enable_x64(True):
@@ -147,6 +148,7 @@ def test_the_error_of_algorithm_2_falls_like_one_over_h():
     assert -1.2 < slope < -0.8
 
 
+@pytest.mark.slow
 def test_it_reaches_the_closed_form_optimum_of_the_two_level_quadratic():
     federation, closed = quadratic(noise=0.05, penalty=2.0, proximity=1.0)
     problem = two_level_quadratic(penalty=2.0, proximity=1.0)
@@ -195,11 +197,13 @@ class TestReductions:
         a, b = models(self.play(zo_hfl(ball_problem)), self.play(zo_hfl(free_problem)))
         assert np.array_equal(a, b)
 
+    @pytest.mark.slow
     def test_server_only_is_zo_hfl_at_penalty_0(self):
         nothing = supervised(cross_entropy(self.model), penalty=0.0, proximity=0.2)
         a, b = models(self.play(zo_hfl(nothing)), self.play(server_only(self.problem)))
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
+    @pytest.mark.slow
     def test_scaffold_with_one_client_is_sgd(self):
         alone = digits(clients=1)
         plan = bumpy_free_plan(6, 1, steps=5)

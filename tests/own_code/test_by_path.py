@@ -77,6 +77,7 @@ def mine(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_run_of_own_code_is_the_run_of_ours_that_it_wraps(mine, fedtier):
     code, out, err = fedtier("run", *options(ALL), "--out", "own", "--json")
     assert code == 0, err

@@ -44,6 +44,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_batch_of_flat_inputs_gives_a_row_of_logits_each(name):
     model, inputs = MODELS[name], jnp.ones((7, FEATURES[name]))

@@ -47,6 +47,7 @@ def project(name: str, y: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.asarray(PROJECT[name](y, x))
 
 
+@pytest.mark.slow
 @each_set
 @few
 @given(y=points, x=points)

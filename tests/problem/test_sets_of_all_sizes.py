@@ -169,6 +169,7 @@ JACOBIANS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JACOBIANS)
 def test_the_derivative_is_that_of_the_closed_form(name):
     Y, jacobian = JACOBIANS[name]

@@ -56,6 +56,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_bad_reply_is_refused_by_name_and_counted_and_the_run_goes_on_without_it(fault):
     plan = Plan(
@@ -152,6 +153,7 @@ def fuzz(count: int, seed: int) -> float:
     return float(np.mean([refused(damaged(rng)) for _ in range(count)]))
 
 
+@pytest.mark.slow
 def test_thousands_of_damaged_letters_are_refused_or_fit():
     assert not refused(GOOD)
     assert 0.9 < fuzz(10_000, 0) < 1.0

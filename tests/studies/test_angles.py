@@ -6,6 +6,7 @@ import pytest
 from fedtier.studies.angles import CASES, Quality, figure, quality
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [20, 200])
 def test_a_random_direction_has_the_variance_of_n_dimensions(n):
     found = quality("sphere", n, draws=4000)

@@ -45,6 +45,7 @@ def whole_comparison(tables: dict, store: Path = Path("cells")) -> comparison.Co
     return comparison.make_comparison({k: v for k, v in tables.items() if k not in ("paper", "quick")}, store)
 
 
+@pytest.mark.slow
 def test_the_table_has_twelve_rows_in_nine_settings_and_the_same_local_steps_for_all(tables):
     plan = whole_comparison(tables)
     assert len(plan.cells) == 108 and len({cell.folder for cell in plan.cells}) == 108
@@ -61,6 +62,7 @@ def test_the_table_has_twelve_rows_in_nine_settings_and_the_same_local_steps_for
         assert config.method.server_seat == ("server data" in cell.method)
 
 
+@pytest.mark.slow
 def test_the_published_method_has_the_papers_constants(tables):
     for cell in whole_comparison(tables).cells:
         if cell.method == "ZO-HFL, as published":
@@ -103,6 +105,7 @@ def test_a_study_treats_all_alike_and_searches_each_over_as_many_points(file):
     assert {"command", "machine", "expect", "tolerance"} <= set(re.findall(r"^# (\w+)  ", file.read_text(), re.M))
 
 
+@pytest.mark.slow
 def test_what_the_paper_leaves_open_is_searched_in_every_setting_of_softmax_regression(tables):
     """Seen: one penalty for all settings cost 17 points where one client takes part."""
     plan = whole_comparison(tables)
@@ -223,6 +226,7 @@ def test_parts_run_by_several_processes_make_one_table_in_every_format(fedtier, 
     assert labels == {"FedAvg", "ZO-HFL, as published", "FedAvg + server data"}
 
 
+@pytest.mark.slow
 def test_figure_1_counts_every_row_once_in_each_partition(fedtier, mnist, tmp_path):
     code, out, err = fedtier("reproduce", "figure1", *options(["data.clients=3"]), "--out", "pictures", "--json")
     assert code == 0, err

@@ -191,6 +191,7 @@ def test_what_no_theorem_covers_is_said():
     assert found.theorem_2.errors_summable.holds is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -65,6 +65,7 @@ class TestMovement:
         wrong = [row for row in kinks.movement() if row.statement.startswith("movement")]
         assert len(wrong) == 3 and not any(row.holds for row in wrong)
 
+    @pytest.mark.slow
     def test_the_orthant_example_is_solved_across_its_kink(self):
         assert all(row.holds for row in kinks.kinks())
 
@@ -92,6 +93,7 @@ class TestEstimate:
         monkeypatch.setattr(estimate, "two_point", lambda plus, minus, v: right(plus, minus, v) / v.size)
         assert not by_statement(estimate.moments(), "mean of g").holds
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("factor", [0.5, 1.1, 10])
     @pytest.mark.parametrize(("constant", "statement"), [("smoothness", "curvature of |x_1|"), ("gap", "gap of |x|")])
     def test_a_wrong_constant_of_smoothing_is_caught_from_both_sides(self, monkeypatch, constant, statement, factor):

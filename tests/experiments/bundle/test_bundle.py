@@ -122,6 +122,7 @@ def test_a_saved_copy_of_one_seed_is_the_same_bundle(finished, tmp_path):
     assert first.seed == 0 and np.abs(first.predict(rows).probabilities - copy.predict(rows).probabilities).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_is_rebuilt_from_the_file_it_came_from(finished, tmp_path, monkeypatch):
     (tmp_path / "net.py").write_text(
         "from fedtier.problem import mlp\ndef make(features, outputs, *, width=3):\n    return mlp(features, outputs, width)\n"

@@ -112,6 +112,7 @@ def test_images_of_another_shape_and_labels_that_nobody_knows_are_refused(finish
         Bundle.load(finished(*MODELS[0]).folder).predict(rows)
 
 
+@pytest.mark.slow
 def test_personal_models_that_are_too_large_are_not_kept_and_the_bundle_says_how_to_get_them(finished, fedtier, copied):
     config = copied / "config.toml"
     config.write_text(config.read_text().replace("keep_personal = 1.0", "keep_personal = 1e-9"))
