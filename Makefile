@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint slow data browser extras flare crash flower bench docs package clean
+.PHONY: demo test lint checked slow data browser extras flare crash flower bench docs package clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -23,8 +23,11 @@ lint: .venv/.installed
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
+checked: .venv/.installed  ## the quick tests once more: programs compiled for speed, every annotation checked
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest
+
 slow: .venv/.installed  ## the heavier checks
-	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
+	$(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m data
