@@ -9,8 +9,8 @@ from pathlib import Path
 
 os.environ.setdefault("FEDTIER_CACHE", str(Path(tempfile.gettempdir()) / f"fedtier-tests-{os.getuid()}" / "xla"))
 
-# Tests are compiled in little time, not for speed. `make checked` and those on real data or between processes run the code as its
-# users do and check every annotation: shapes by jaxtyping, types by beartype. An int is a fine float, as in the language itself.
+# Tests are compiled in little time, not for speed. `make checked`, and tests on real data or between processes, run the code
+# as its users do and check every annotation: shapes by jaxtyping, types by beartype. An int is a fine float, as in Python.
 if os.environ.get("FEDTIER_TESTS") == "thorough":
     from jaxtyping import install_import_hook
 
