@@ -57,7 +57,6 @@ nb_merge_streams = True
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 add_module_names = False
 nitpicky = True
 nitpick_ignore_regex = [("py:class", r"(jax|numpy|optax|pydantic|typing|collections|pathlib)\b.*")]

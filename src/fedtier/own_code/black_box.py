@@ -2,9 +2,9 @@
 
     local(x, rows, steps, seed) -> y
 
-`x` is the point that the method asks about, a tree like the model; `rows` are all training rows of the client, `Rows(inputs,
-labels, weights)`; `steps` is how much work it may do, `seed` draws the same for the two solves of a direction. The answer
-has the form of x and is projected on Y. It may be compiled, or call any program: it is never looked into.
+`x` is the point that the method asks about, a tree like the model; `rows` are all training rows of the client,
+`Rows(inputs, labels, weights)`; `steps` is how much work it may do, `seed` draws the same for the two solves of a direction.
+The answer has the form of x and is projected on Y. It may be compiled, or call any program: it is never looked into.
 """
 
 from __future__ import annotations
