@@ -26,8 +26,8 @@ lint: .venv/.installed
 checked: .venv/.installed  ## the quick tests once more: programs compiled for speed, every annotation checked
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest
 
-slow: .venv/.installed  ## the heavier checks
-	$(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
+slow: .venv/.installed  ## the heavier checks, compiled as for users
+	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m data
