@@ -9,8 +9,8 @@ from pathlib import Path
 
 os.environ.setdefault("FEDTIER_CACHE", str(Path(tempfile.gettempdir()) / f"fedtier-tests-{os.getuid()}" / "xla"))
 
-# The quick tests are compiled in little time, not for speed. FEDTIER_TESTS=optimised compiles as for users; thorough also checks
-# every annotation, shapes by jaxtyping and types by beartype. An int is a fine float, as in Python.
+# The quick tests are compiled in little time, not for speed. FEDTIER_TESTS=optimised compiles as for users; thorough also
+# checks every annotation, shapes by jaxtyping and types by beartype. An int is a fine float, as in Python.
 if os.environ.get("FEDTIER_TESTS") == "thorough":
     from jaxtyping import install_import_hook
 
