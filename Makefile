@@ -37,8 +37,8 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m browser
 
 extras: .venv/.installed  ## the trackers, ONNX and the PyTorch client against their real packages
-	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx]" torch==2.13.0 "onnxruntime>=1.19,<2"
-	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m extras
+	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx]" torch==2.13.0 "onnxruntime>=1.19,<2" "pandas>=2,<4" "polars>=1,<2"
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m extras -W default
 
 flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopback
 	$(BIN)/python -m pip install --quiet --editable ".[flare]"
