@@ -131,4 +131,4 @@ def test_an_mlflow_store_that_cannot_be_opened_is_told(fedtier, tmp_path, monkey
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
     code, out, err = fedtier("run", *options(ALONE), "--out", "run", "--track", "mlflow")
     assert code == 2 and out == "" and "--track" in err and "MLFLOW_TRACKING_URI" in err
-    assert not list((tmp_path / "run").iterdir())  # free for the next attempt
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["lock"]  # free for the next attempt

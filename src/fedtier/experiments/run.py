@@ -114,19 +114,20 @@ def begin(
     experiment: Experiment, files: RunFolder, *, progress: Progress, listen: Listen = nobody, profile: Profile | None = None
 ) -> Result:
     """The run from its start, in a folder that this process holds."""
+    files.refuse_second_run()
+    listener = listen(experiment.config, files.folder)  # one that cannot start leaves the folder free for the next attempt
     files.begin(experiment.config, experiment.dataset.digest())
-    return _heard(Session(experiment, files, progress, profile or Profile()), listen)
+    return _heard(Session(experiment, files, progress, profile or Profile()), listener)
 
 
 def go_on(experiment: Experiment, files: RunFolder, *, progress: Progress, listen: Listen = nobody) -> Result:
     """The run from its last checkpoint, in a folder that this process holds."""
     session = Session(experiment, files, progress, Profile())
     session.restore()
-    return _heard(session, listen)
+    return _heard(session, listen(experiment.config, files.folder))
 
 
-def _heard(session: Session, listen: Listen) -> Result:
-    listener = listen(session.experiment.config, session.files.folder)
+def _heard(session: Session, listener: Listener) -> Result:
     finished = False
     try:
         result = session.play(listener)
