@@ -31,6 +31,20 @@ def test_every_name_that_a_package_promises_is_there(package: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_importing_any_module_starts_no_device() -> None:
+    """Processes that compute as one must join before JAX counts its devices."""
+    program = (
+        "import importlib, pkgutil, fedtier\n"
+        "from jax._src import xla_bridge\n"
+        "outside = ('__main__', 'flare', 'flower')\n"
+        "for found in pkgutil.walk_packages(fedtier.__path__, 'fedtier.'):\n"
+        "    if not any(part in outside for part in found.name.split('.')):\n"
+        "        importlib.import_module(found.name)\n"
+        "        assert not xla_bridge.backends_are_initialized(), found.name"
+    )
+    subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     import fedtier.engines
 

@@ -13,13 +13,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import PRNGKeyArray, PyTree
 
 from .. import trees
 from ..errors import FedtierError, require
@@ -209,7 +210,7 @@ class Site:
         memo = self._settled(head)
         if memo.pending is not None:
             return memo.pending.reply  # asked again: the answer is the same, and the state has moved once
-        private = letters.unbody(own, Private(player.own, _KEY), "own")
+        private = letters.unbody(own, Private(player.own, _key()), "own")
         message = _arrays(letters.unbody(shared, player.shared, "shared"))
         letters.finite(message, "shared")
         require(head.steps >= 0, "steps", head.steps, "must be at least 0")
@@ -233,7 +234,7 @@ class Site:
         if player.score is None:
             raise FedtierError("letter", head.kind, "this site measures nothing")
         memo = self._settled(head)
-        private = letters.unbody(own, Private((), _KEY), "own")
+        private = letters.unbody(own, Private((), _key()), "own")
         x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
         turn, place = _turn(head, head.steps, private.key), self._memory.place(head.run)
         scores, y = player.score(_arrays(memo.kept), x, turn, head.weight)
@@ -287,7 +288,7 @@ class Site:
         head = Head(Kind.ROUND, bytes(16), 0, 0, 0, BEFORE, 1.0)
         for steps in (0, 0, TRIAL_STEPS) if self.limits.seconds is not None else (0,):
             began = time.perf_counter()
-            jax.block_until_ready(player.play(_arrays(state), shared, own, _turn(head, steps, _KEY), 1.0))
+            jax.block_until_ready(player.play(_arrays(state), shared, own, _turn(head, steps, _key()), 1.0))
             self._pace.learn(steps, time.perf_counter() - began)
 
 
@@ -298,7 +299,10 @@ class _Instead(Exception):
         self.kind, self.last, self.text = kind, last, text
 
 
-_KEY = jax.random.key(0, impl="threefry2x32")
+@cache
+def _key() -> PRNGKeyArray:
+    """A key to compile with; made at the first call, as importing a module computes nothing."""
+    return jax.random.key(0, impl="threefry2x32")
 
 
 def _refusal(letter: bytes) -> Head:
@@ -327,4 +331,4 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _blank(shapes: PyTree) -> PyTree:
-    return trees.map(lambda s: _KEY if _is_key(s) else jnp.zeros(s.shape, s.dtype), shapes)
+    return trees.map(lambda s: _key() if _is_key(s) else jnp.zeros(s.shape, s.dtype), shapes)
