@@ -1,10 +1,14 @@
 """A problem, a black box and a model of one's own, each in ten lines."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedtier as ft
+from fedtier.own_code.torch_models import from_torch
 
 ROWS = np.random.default_rng(0).standard_normal((80, 3)).astype(np.float32)
 LABELS = (ROWS[:, 0] > 0).astype(int)
@@ -112,8 +116,24 @@ def test_a_model_of_one_s_own_in_jax_is_the_built_in_one():
 
 
 @pytest.mark.extras
+def test_cores_that_call_one_pytorch_module_at_once_get_the_outputs_of_their_own_parameters():
+    import torch  # pyright: ignore[reportMissingImports]
+
+    class Slow(torch.nn.Linear):
+        def forward(self, inputs):
+            time.sleep(0.05)  # another thread has all the time to come in between
+            return super().forward(inputs)
+
+    model = from_torch(Slow(1, 1, bias=False), "slow")
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda k: model.apply({"weight": jnp.full((1, 1), float(k))}, np.ones((1, 1))), range(8)))
+    assert [float(one[0, 0]) for one in found] == list(range(8))
+
+
+@pytest.mark.extras
 def test_a_pytorch_module_trains_as_the_same_net_in_jax_does():
-    torch = pytest.importorskip("torch")
+    import torch  # pyright: ignore[reportMissingImports]
+
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
     start = {name: value.detach().numpy().copy() for name, value in net.named_parameters()}

@@ -7,6 +7,7 @@ does must depend on its parameters and inputs alone: layers that remember (runni
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,16 +40,22 @@ def from_torch(module: Any, name: str) -> Model:
     kinds = {str(value.dtype) for value in first.values()}
     require(kinds == {"float32"}, "model", name, f"has parameters of {', '.join(sorted(kinds))}", "module.float()")
 
+    alone = threading.Lock()  # functional_call puts the parameters into the module for the time of a call; cores call at once
+
+    def called(x: dict[str, Any], inputs: np.ndarray) -> Any:
+        with alone:
+            return torch.func.functional_call(module, x, (torch.from_numpy(np.array(inputs)),))
+
     def tensors(x: dict[str, np.ndarray]) -> dict[str, Any]:
         return {key: torch.from_numpy(np.array(value)).requires_grad_() for key, value in x.items()}
 
     def outputs(x: dict[str, np.ndarray], inputs: np.ndarray) -> np.ndarray:
         with torch.no_grad():
-            return torch.func.functional_call(module, tensors(x), (torch.from_numpy(np.array(inputs)),)).numpy()
+            return called(tensors(x), inputs).numpy()
 
     def gradient(x: dict[str, np.ndarray], inputs: np.ndarray, seen: np.ndarray) -> dict[str, np.ndarray]:
         given = tensors(x)
-        found = torch.func.functional_call(module, given, (torch.from_numpy(np.array(inputs)),))
+        found = called(given, inputs)
         slopes = torch.autograd.grad(found, list(given.values()), torch.from_numpy(np.array(seen)), allow_unused=True)
         return {
             key: np.zeros(x[key].shape, np.float32) if slope is None else slope.numpy()
