@@ -86,7 +86,8 @@ def test_what_is_recommended_equals_a_plain_numpy_implementation():
         )
         keys_of_a_configuration = {
             "estimator": "auto", "remembered": 10, "fading": True, "bounded": True, "server_step": "adam",
-            "server_lr": "inverse_sqrt(0.003)", "server_steps": 5, "server_batch": 16, "averaging": 3, "fine_tune": "inverse(0.1)", "batch": 8,
+            "server_lr": "inverse_sqrt(0.003)", "server_steps": 5, "server_batch": 16, "averaging": 3,
+            "fine_tune": "inverse(0.1)", "batch": 8,
         }  # fmt: skip
         for method in (by_parts, make("zo_hfl", problem, keys_of_a_configuration)):
             state = play(method, federation, plan, x, 8)

@@ -156,7 +156,8 @@ def _factor(gradient: Callable[[PyTree], PyTree], y: PyTree, first: ArrayLike) -
     blank = trees.zeros_like(y)
     _, before, after = jax.lax.fori_loop(0, 2, look, (y, blank, blank))  # a loop: the gradient is compiled once
     bend, length = trees.norm(trees.sub(after, before)), trees.norm(before)  # first L = bend / length
-    return jnp.where(jnp.isfinite(bend), jnp.minimum(1.0, length / jnp.where(bend > 0, bend, length)), jnp.nan)
+    shorter = jnp.where(bend > length, length / jnp.where(bend > length, bend, 1.0), 1.0)
+    return jnp.where(jnp.isfinite(bend), shorter, jnp.nan)
 
 
 def projected_sgd(step: StepSize, *, batch: int = 32, bounded: bool = False) -> ProjectedSgd:
