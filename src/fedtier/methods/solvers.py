@@ -151,7 +151,7 @@ def _factor(gradient: Callable[[PyTree], PyTree], y: PyTree, first: ArrayLike) -
     def look(_: ArrayLike, seen: tuple[PyTree, PyTree, PyTree]) -> tuple[PyTree, PyTree, PyTree]:
         there, _, last = seen
         slope = gradient(there)
-        return trees.axpy(-first, slope, there), last, slope
+        return trees.axpy(-jnp.asarray(first), slope, there), last, slope
 
     blank = trees.zeros_like(y)
     _, before, after = jax.lax.fori_loop(0, 2, look, (y, blank, blank))  # a loop: the gradient is compiled once

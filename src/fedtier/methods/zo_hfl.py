@@ -207,10 +207,8 @@ class _ZoHfl:
 
     def _estimate(self, x: PyTree, own: Own, up: Values | Models, spec: ClientSpec) -> Estimate:
         """g_i from one client's values or models, at the server."""
-        v, f2 = self.estimator.propose(own.key, x, ()), up
-        if isinstance(up, Models):
-            ys = trees.map(lambda a, b: jnp.stack([a, b]), up.plus, up.minus)
-            f2 = _kept(up.solved, self._values(self._probes(x, v), ys, spec))
+        v = self.estimator.propose(own.key, x, ())
+        f2 = up if isinstance(up, Values) else self._values_of(x, v, up, spec)
         g = self.estimator.estimate(self._slopes(f2), v, own.key, None)
         return self._whole(f2, v, g)
 
@@ -221,6 +219,10 @@ class _ZoHfl:
 
     def _values(self, points: PyTree, ys: PyTree, spec: ClientSpec) -> Values:
         return Values(*jax.vmap(jax.vmap(lambda x, y: self.problem.f2(x, y, spec)))(points, ys))
+
+    def _values_of(self, x: PyTree, v: PyTree, up: Models, spec: ClientSpec) -> Values:
+        ys = trees.map(lambda a, b: jnp.stack([a, b]), up.plus, up.minus)
+        return _kept(up.solved, self._values(self._probes(x, v), ys, spec))
 
     def _slopes(self, f2: Values) -> Float[Array, "K"]:
         if not self.estimator.directions:
