@@ -40,7 +40,7 @@ def train(rounds: int) -> ft.Result:
     numbers = np.repeat(np.arange(SITES), 4)
     data = ft.federate((numbers[:, None], numbers), owner=numbers, as_is=True, client_test_share=0.0)
     method = ft.zo_hfl(
-        problem, estimator=ft.orthogonal(smoothing=0.05, directions=N), estimates="arrived", fine_tune=0.0,
+        problem, estimator=ft.orthogonal(smoothing=0.05, directions=N), fine_tune=0.0,
         local=lambda x, rows, steps, seed: solve(int(rows.labels[0]), x), server=ft.descent(0.2),
     )  # fmt: skip
     return ft.train(method, data, model=np.zeros(N), rounds=rounds, participation=1.0, tau=1, eval_every=rounds)

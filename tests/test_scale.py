@@ -20,7 +20,7 @@ from fedtier.engines import compiled
 from fedtier.experiments import config
 from fedtier.experiments.assemble import assemble
 
-cfg = config.load_config(None, ["run.rounds=1000", "run.tau=0.2", "method.estimator=auto", "method.estimates=latest"])
+cfg = config.load_config(None, ["run.rounds=1000", "run.tau=0.2", "method.estimator=auto", "method.remembered=10"])
 e = assemble(cfg)
 engine = compiled(e.method, capacity=100, seeds=True)
 state, peaks = engine.init(e.x, e.federation), []

@@ -107,7 +107,7 @@ def test_every_key_of_a_method_has_a_meaning_and_an_example_of_its_kind(name):
 def _beside(name, key):
     """What else must be given for this key to have a meaning."""
     guided = {"estimator": "guided"} if name == "zo_hfl" else {}
-    return {"guide": guided, "mix": guided, "estimates": guided}.get(key, {})
+    return {"guide": guided, "mix": guided}.get(key, {})
 
 
 def test_no_meaning_is_left_over_from_a_key_that_is_gone():

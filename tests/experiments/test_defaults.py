@@ -30,8 +30,9 @@ def test_a_key_changes_itself_and_nothing_else(preset, setting):
     assert {key for key in before if before[key] != after[key]} <= {setting.partition("=")[0]}
 
 
-def test_a_key_that_does_not_fit_a_recommended_one_is_refused_with_where_that_comes_from():
-    with pytest.raises(FedtierError, match=r"method.estimates = 'latest'(.|\n)*it comes from method.preset = 'recommended'"):
+def test_a_key_that_does_not_fit_a_recommended_one_is_refused_with_where_that_comes_from(monkeypatch):
+    monkeypatch.setitem(RECOMMENDED["zo_hfl"], "mix", 0.5)  # no recommended key excludes another today
+    with pytest.raises(FedtierError, match=r"method.mix = 0.5(.|\n)*it comes from method.preset = 'recommended'"):
         load_config(None, ["method.estimator=sphere"])
     with pytest.raises(FedtierError, match=r"method.preset(.|\n)*recommended"):
         load_config(None, ["method.preset=papers"])
@@ -51,5 +52,5 @@ def test_the_servers_rows_have_a_seat_wherever_a_method_can_give_one(name, seat)
 
 
 def test_a_key_of_an_earlier_version_is_refused_with_its_new_name():
-    with pytest.raises(FedtierError, match=r"method\.cohort = 'latest': is no key(.|\n)*it is called method\.estimates now"):
+    with pytest.raises(FedtierError, match=r"method\.cohort = 'latest': is no key(.|\n)*it is called method\.remembered now"):
         load_config(None, ["method.name=zo_hfl", "method.cohort=latest"])

@@ -27,9 +27,7 @@ def test_a_problem_of_one_s_own_is_solved_where_calculus_says():
         h=lambda x, y, rows, spec: 0.5 * jnp.sum((y - x) ** 2),
         Y=ft.box(0.0, 0.0),
     )
-    method = ft.zo_hfl(
-        problem, estimator=ft.orthogonal(directions=2), server=ft.descent(0.1), estimates="arrived", fine_tune=0.0
-    )
+    method = ft.zo_hfl(problem, estimator=ft.orthogonal(directions=2), server=ft.descent(0.1), fine_tune=0.0)
     result = ft.train(method, data(), model=np.zeros(2), rounds=60, participation=1.0, tau=1, eval_every=60)
     np.testing.assert_allclose(result.model, a / 4, atol=1e-3)
 
@@ -60,7 +58,7 @@ def black_box(local, rounds=3, **options):
         f2=lambda x, y, spec: 0.5 * jnp.sum((x - y) ** 2),
         h=lambda x, y, rows, spec: jnp.zeros(()),
     )
-    method = ft.zo_hfl(problem, local=local, server=ft.descent(0.1), estimates="arrived", fine_tune=0.0, **options)
+    method = ft.zo_hfl(problem, local=local, server=ft.descent(0.1), fine_tune=0.0, **options)
     raw = data(as_is=True, client_test_share=0.0)
     return ft.train(method, raw, model=np.zeros(3), rounds=rounds, participation=1.0, tau=1, eval_every=rounds)
 

@@ -64,7 +64,17 @@ class Clients:
         self.federation, self.penalty, self.proximity = federation, penalty, proximity
         self.client_c, self.batch = client_c, batch
 
-    def solve(self, i, point, steps, draws):
+    def factor(self, i, x, draws):
+        """1, or less where the first step would be longer than 1/L: L from the gradients before and after that step."""
+        bits = np.asarray(step_bits(draws, self.batch))[0]
+        inputs, labels = rows_of(self.federation, self.federation.train.start[i], self.federation.train.size[i], bits)
+        before = softmax_gradient(x, inputs, labels)
+        there = x - self.client_c * before
+        after = softmax_gradient(there, inputs, labels) + self.proximity * (there - x)
+        L = np.linalg.norm(after - before) / np.linalg.norm(there - x)
+        return min(1.0, 1.0 / (self.client_c * L))
+
+    def solve(self, i, point, steps, draws, factor=1.0):
         radius = float(self.federation.spec.radius[i])
         y = project_ball(point, point, radius)
         window, bits = (self.federation.train.start[i], self.federation.train.size[i]), np.asarray(step_bits(draws, self.batch))
@@ -72,7 +82,7 @@ class Clients:
         for t in range(int(steps)):
             inputs, labels = rows_of(self.federation, *window, bits[t])
             gradient = softmax_gradient(y, inputs, labels) + self.proximity * (y - point)
-            y = project_ball(y - self.client_c / (t + 1) * gradient, point, radius)
+            y = project_ball(y - factor * self.client_c / (t + 1) * gradient, point, radius)
         return y
 
     def f2(self, i, x, y):
@@ -140,28 +150,27 @@ def guided(
     batch,
     server_batch,
 ):
-    """(x_R, its average) of what is recommended: a probe along each client's last displacement, the latest estimate of every
-    client, several steps of Adam a round, the running average of x."""
+    """(x_R, its average) of what is recommended: a probe along each client's last displacement, steps no longer than 1/L, the
+    latest estimate of every client, each fading as x moves along it, several steps of Adam a round, the average of x."""
     clients = Clients(federation, penalty=penalty, proximity=proximity, client_c=client_c, batch=batch)
     m = len(federation.train.start)
-    guide, latest, mean = {}, dict.fromkeys(range(m), 0.0), np.zeros_like(x)
+    guide, latest = {}, {}  # of each client that was heard: its direction; (g, f2, x where they were measured)
     adam, average = Adam(x), x
     for r in range(plan.ids.shape[0]):
-        news = []
         for i, steps, arrived in zip(plan.ids[r].tolist(), plan.steps[r], plan.arrived[r], strict=True):
             if not arrived or steps == 0:
                 continue
             key = at(root, r, i + 1)
             v = guide[i] if i in guide else direction(at(key, Tag.DIRECTION, 0, 0), x.shape)
             points = [x + sign * smoothing * v for sign in (1.0, -1.0)]
-            ys = [clients.solve(i, point, steps, at(key, Tag.SOLVE)) for point in points]
+            factor = clients.factor(i, x, at(key, Tag.SOLVE))
+            ys = [clients.solve(i, point, steps, at(key, Tag.SOLVE), factor) for point in points]
             plus, minus = (clients.f2(i, point, y) for point, y in zip(points, ys, strict=True))
             g = (plus - minus) / (2 * smoothing) * v
-            news.append(g - latest[i])
             displacement = x - np.mean(ys, axis=0)
-            latest[i], guide[i] = g, displacement / np.linalg.norm(displacement)
-        mean = mean + np.sum(news, axis=0) / m
+            latest[i], guide[i] = (g, (plus + minus) / 2, x), displacement / np.linalg.norm(displacement)
         for k in range(server_steps):
-            x = x - server_c / np.sqrt(r + 1) * adam(server_gradient(federation, x, root, r, k, server_batch) + mean)
+            pull = sum(g * np.clip(1 + np.sum(g * (x - there)) / (2 * f2), 0, 2) for g, f2, there in latest.values()) / m
+            x = x - server_c / np.sqrt(r + 1) * adam(server_gradient(federation, x, root, r, k, server_batch) + pull)
         average = average + (averaging + 1) / (r + averaging + 1) * (x - average)
     return x, average

@@ -194,7 +194,7 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
     model = softmax(64, 10, bias=False)
     problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.5, Y=ball())
     server = descent("inverse_sqrt(0.01)", averaging=2, trust=1.0)
-    method = zo_hfl(problem, estimator=estimator, estimates="latest", server=server)
+    method = zo_hfl(problem, estimator=estimator, remembered=6, server=server)
     engine = compiled(method, capacity=4)
     state, info = engine.advance(engine.init(model.init(None), federation), federation, plan, keys.root(0), 0, 4)
     assert np.isfinite(np.asarray(state.server.descent.x.weight)).all()
@@ -205,8 +205,8 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
     "options",
     [
         {
-            "estimator": "guided", "guide": "server", "estimates": "latest", "averaging": 2, "trust": 1.0, "control": True,
-            "server_step": "adam",
+            "estimator": "guided", "guide": "server", "remembered": 3, "fading": True, "bounded": True, "averaging": 2,
+            "trust": 1.0, "control": True, "server_step": "adam",
         },
         pytest.param(
             {
@@ -227,14 +227,15 @@ def test_the_latest_replies_of_all_clients_are_averaged():
     federation, closed = quadratic(noise=0.0, clients=4)
     problem = two_level_quadratic(penalty=1.0, proximity=1.0)
     local = projected_sgd(0.5, batch=4)
-    method = zo_hfl(problem, estimator=first_order(), estimates="latest", server=descent(1e-12), local=local)
+    method = zo_hfl(problem, estimator=first_order(), remembered=4, server=descent(1e-12), local=local)
     plan = make_plan(np.random.default_rng(0), clients=4, rounds=4, steps=np.full(4, 60), participation=0.25)
     plan = plan._replace(ids=np.asarray([[2], [0], [3], [1]], np.int32))
     engine = compiled(method, capacity=4)
     x = jnp.ones(6)
     state, _ = engine.advance(engine.init(x, federation), federation, plan, keys.root(0), 0, 4)
     wanted = np.mean(closed.weight[:, None] * (1.0 - closed.solution(np.ones(6))), axis=0)
-    np.testing.assert_allclose(state.server.latest, wanted, rtol=1e-3, atol=1e-4)
+    assert sorted(state.server.memory.client.tolist()) == [0, 1, 2, 3]
+    np.testing.assert_allclose(state.server.memory.estimates.g.mean(axis=0), wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_gram_schmidt_and_random_directions_are_orthonormal_to_float32():

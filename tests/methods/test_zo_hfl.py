@@ -65,7 +65,7 @@ def test_the_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled
 
 @pytest.mark.slow
 def test_what_is_recommended_equals_a_plain_numpy_implementation():
-    """Guided, the latest estimate of every client, Adam, averaging: by parts, and by the flat keys of a configuration."""
+    """Guided, bounded steps, the latest estimate of every client, fading, Adam, averaging: by parts, and by flat keys."""
     with jax.enable_x64(True):
         federation, plan = digits(radius=0.3, dtype=np.float64), bumpy_plan(8)
         model = softmax(64, 10, bias=False)
@@ -78,14 +78,16 @@ def test_what_is_recommended_equals_a_plain_numpy_implementation():
         by_parts = zo_hfl(
             problem,
             estimator=estimators.guided(smoothing=0.1),
-            local=projected_sgd("inverse(0.1)", batch=8),
+            local=projected_sgd("inverse(0.1)", batch=8, bounded=True),
             server=descent(by_round(optax.scale_by_adam(), "inverse_sqrt(0.003)"), steps=5, batch=16, averaging=3),
             personal=fine_tune("inverse(0.1)", batch=8),
-            estimates="latest",
+            remembered=10,
+            fading=True,
         )
         keys_of_a_configuration = {
-            "estimator": "auto", "estimates": "latest", "server_step": "adam", "server_lr": "inverse_sqrt(0.003)",
-            "server_steps": 5, "server_batch": 16, "averaging": 3, "fine_tune": "inverse(0.1)", "batch": 8,
+            "estimator": "auto", "remembered": 10, "fading": True, "bounded": True, "server_step": "adam",
+            "server_lr": "inverse_sqrt(0.003)", "server_steps": 5, "server_batch": 16, "averaging": 3,
+            "fine_tune": "inverse(0.1)", "batch": 8,
         }  # fmt: skip
         for method in (by_parts, make("zo_hfl", problem, keys_of_a_configuration)):
             state = play(method, federation, plan, x, 8)
@@ -275,7 +277,7 @@ def test_local_only_trains_each_client_from_where_it_stopped():
         ({"smoothing": -1.0}, "smoothing"), ({"server_lr": -0.1}, "server_lr"), ({"client_lr": "inverse(0)"}, "client_lr"),
         ({"uplink": "value"}, "uplink"), ({"directions": 0}, "directions"), ({"server_step": "adma"}, "server_step"),
         ({"start": "cold"}, "start"), ({"estimator": "guided", "uplink": "values"}, "uplink"),
-        ({"estimates": "latest"}, "estimates"),
+        ({"remembered": -1}, "remembered"),
         ({"estimator": "guidde"}, "estimator"), ({"mix": 0.1}, "mix"),
         ({"estimator": "guided", "mix": 0.1, "directions": 2}, "mix"), ({"estimator": "exact", "control": True}, "control"),
         ({"averaging": -1}, "averaging"), ({"trust": -1.0}, "trust"), ({"server_lr": "inverse_sqr(0.1)"}, "server_lr"),
@@ -349,8 +351,8 @@ def one_turn(method, x):
     "options",
     mostly_slow([
         {}, {"uplink": "models", "start": "warm"}, {"control": True}, {"estimator": "orthogonal", "directions": 2},
-        {"estimator": "guided", "guide": "server"}, {"estimator": "guided", "directions": 2, "estimates": "latest"},
-        {"estimator": "exact", "estimates": "latest"},
+        {"estimator": "guided", "guide": "server"}, {"estimator": "guided", "directions": 2, "remembered": 2},
+        {"estimator": "exact", "remembered": 2, "fading": True, "bounded": True},
     ], {}),
     ids=str,
 )  # fmt: skip

@@ -37,10 +37,23 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "",
         "warm",
     ),
-    "estimates": (
-        "What is averaged: `arrived` (the estimates of this round) or `latest` (the latest estimate of every client).",
+    "remembered": (
+        "k: the server remembers the latest estimates of up to k clients and averages them with those of the round; 0: of the "
+        "round alone.",
+        "clients",
+        10,
+    ),
+    "fading": (
+        "Whether an estimate's pull fades as the server moves along it, and ends where f2 would be 0; if not, it stays "
+        "the same in all steps of a round.",
         "",
-        "latest",
+        True,
+    ),
+    "bounded": (
+        "Whether a client's steps are shortened where its loss is too curved for them: the first to at most 1/L, the others "
+        "by the same factor.",
+        "",
+        True,
     ),
     "client_lr": (
         "The client's step sizes: a number is a constant step, a schedule has a name.",
@@ -54,7 +67,7 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "inverse_sqrt(0.01)",
     ),
     "server_batch": ("Rows of the server's minibatch.", "rows", 512),
-    "server_steps": ("Steps of the server in a round; the clients' estimate is the same in all of them.", "steps", 20),
+    "server_steps": ("Steps of the server in a round; the clients pull in all of them.", "steps", 20),
     "server_step": ("The server's optimiser: `sgd`, `momentum` or `adam`.", "", "adam"),
     "averaging": (
         "s: the global model is the average of the server's models with weights that grow like r^s; 0: the last one.",

@@ -29,7 +29,7 @@ from ..own_code.held import is_elsewhere, is_object, marked, value_of
 from . import judges
 
 Share = float
-RENAMED = {"method.cohort": "method.estimates"}  # keys of earlier versions
+RENAMED = {"method.cohort": "method.remembered", "method.estimates": "method.remembered"}  # keys of earlier versions
 Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
 MODELS = ("linear", "softmax", "mlp", "cnn")
 

@@ -1,8 +1,8 @@
 """The server's descent on f1 plus the estimate of the coupling's gradient.
 
-    x <- x + update of the optimiser for (grad f1(x, minibatch_k) + g)          `steps` times a round
+    x <- x + update of the optimiser for (grad f1(x, minibatch_k) + g(x))          `steps` times a round
 
-g is the same in all steps of a round. Holding it fixed keeps the balance of f1 and f2, hence the stationary points: with g
+g(x), the clients' pull, acts in all steps of a round. That keeps the balance of f1 and f2, hence the stationary points: with g
 in the first step only, more steps would silently scale f2 down.
 """
 
@@ -47,16 +47,22 @@ class ServerDescent(NamedTuple):
         return Descent(x, self.optimiser.init(x), x if self.averaging else ())
 
     def step(
-        self, loss: Callable[..., Array], server: Descent, g: PyTree, view: View, round: ArrayLike, key: Key[Array, ""]
+        self,
+        loss: Callable[..., Array],
+        server: Descent,
+        pull: Callable[[PyTree], PyTree],
+        view: View,
+        round: ArrayLike,
+        key: Key[Array, ""],
     ) -> Descent:
-        """The state after the steps of one round; `loss(x, rows)` is f1, `view` the server's rows."""
+        """The state after the steps of one round; `loss(x, rows)` is f1, `pull(x)` is g(x), `view` the server's rows."""
 
         def once(k: ArrayLike, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             x, memory = carry
             rows = sample(view, keys.at(key, Tag.SERVER, k), self.batch)
             own = jax.grad(loss)(x, rows)
-            pull = _shortened(g, self.trust * trees.norm(own)) if self.trust else g
-            update, memory = self.optimiser.update(trees.add(own, pull), memory, x, round=round)  # Alg. 1, line 9
+            g = _shortened(pull(x), self.trust * trees.norm(own)) if self.trust else pull(x)
+            update, memory = self.optimiser.update(trees.add(own, g), memory, x, round=round)  # Alg. 1, line 9
             return trees.add(x, update), memory
 
         start = (server.x, server.memory)

@@ -31,7 +31,7 @@ TRANSFORMS = {"sgd": optax.identity, "momentum": lambda: optax.trace(0.9), "adam
 
 KEYS_OF_PARTS: dict[str, tuple[str, ...]] = {
     "estimator": ("estimator", "smoothing", "directions", "guide", "mix", "control"),
-    "local": ("client_lr", "batch"),
+    "local": ("client_lr", "batch", "bounded"),
     "server": ("server_step", "server_lr", "server_steps", "server_batch", "averaging", "trust"),
     "personal": ("fine_tune",),
 }
@@ -40,11 +40,12 @@ KEYS_OF_PARTS: dict[str, tuple[str, ...]] = {
 SERVER: dict[str, Any] = {
     "server_step": "adam", "server_lr": "inverse_sqrt(0.003)", "server_steps": 20, "server_batch": 512, "averaging": 3,
 }  # fmt: skip
+STEADY: dict[str, Any] = {"bounded": True, "remembered": 10, "fading": True}
 TUNED: dict[str, Any] = {"fine_tune": "inverse(0.1)"}
 CLIENT: dict[str, Any] = {"client_lr": 0.1, "averaging": 3}
 
 RECOMMENDED: dict[str, dict[str, Any]] = {
-    "zo_hfl": {"estimator": "auto", "estimates": "latest", "penalty": 30.0, "proximity": 10.0} | SERVER | TUNED,
+    "zo_hfl": {"estimator": "auto", "penalty": 30.0, "proximity": 10.0} | STEADY | SERVER | TUNED,
     "fedavg": CLIENT | TUNED,
     "fedprox": CLIENT | TUNED,
     "scaffold": CLIENT | TUNED,
@@ -83,9 +84,11 @@ def zo_hfl(
     coupled: bool = True,
     uplink: str = "auto",
     start: str = "probe",
-    estimates: str = "arrived",
+    remembered: int = 0,
+    fading: bool = False,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    bounded: bool = False,
     server_lr: StepSize = "inverse_sqrt(0.01)",
     server_batch: int = 128,
     server_steps: int = 1,
@@ -101,13 +104,14 @@ def zo_hfl(
     probes = {"smoothing": smoothing, "directions": directions, "guide": guide, "mix": mix, "control": control}
     return {
         "estimator": _estimator(estimator, probes),
-        "local": local(client_lr, batch),
+        "local": local(client_lr, batch, bounded),
         "server": _server(server_lr, server_batch, server_steps, server_step, averaging, trust),
         "personal": _personal(fine_tune, batch, personal.lower_level()),
         "coupled": coupled,
         "uplink": uplink,
         "start": start,
-        "estimates": estimates,
+        "remembered": remembered,
+        "fading": fading,
     }
 
 
@@ -177,9 +181,9 @@ def local_only(*, client_lr: StepSize = "inverse(0.1)", batch: int = 32) -> Part
     return {"local": local(client_lr, batch)}
 
 
-def local(client_lr: StepSize = "inverse(0.1)", batch: int = 32) -> ProjectedSgd:
+def local(client_lr: StepSize = "inverse(0.1)", batch: int = 32, bounded: bool = False) -> ProjectedSgd:
     """A client's solver from its flat keys."""
-    return solvers.projected_sgd(as_schedule("client_lr", client_lr, constant), batch=batch)
+    return solvers.projected_sgd(as_schedule("client_lr", client_lr, constant), batch=batch, bounded=bounded)
 
 
 def _trained(client_lr: StepSize, batch: int, fine_tune: StepSize) -> Parts:

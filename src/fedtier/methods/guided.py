@@ -61,7 +61,10 @@ def guided(
         weights = jnp.where(jnp.arange(directions) < guides, 1.0, (n - guides) / max(random, 1))
         return trees.weighted_sum(weights * slopes, v)
 
-    chosen = Estimator("guided", propose, estimate, smoothing, directions, guides=guides - served, served=served)
+    chosen = Estimator(
+        "guided", propose, estimate, smoothing, directions,
+        guides=guides - served, served=served, stretched=random > 0 or mix > 0,
+    )  # fmt: skip
     return controlled(chosen) if control else chosen
 
 

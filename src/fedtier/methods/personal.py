@@ -47,8 +47,8 @@ def lower_level() -> PersonalRule:
 def fine_tune(step: StepSize, *, batch: int = 32) -> PersonalRule:
     """x after local steps on f1 and the client's own rows, inside Y where the method has a lower level: for a large
     proximity, which serves the global model and holds y_i(x) close to it. A number is a constant step; "inverse(0.1)" is
-    0.1/(t + 1)."""
-    local = projected_sgd(step, batch=batch)
+    0.1/(t + 1). Steps are `bounded`, for every method alike."""
+    local = projected_sgd(step, batch=batch, bounded=True)
 
     def on(problem: Bilevel, solve: LowerLevel | None, solves: int) -> LowerLevel:
         tune = local.lower_level(problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows), solve=None))

@@ -25,7 +25,7 @@ def server_only(problem: Bilevel, *, server: ServerDescent = SERVER, personal: P
     check_parts(server=server, personal=personal)
 
     def aggregate(state: Descent, owns: tuple, ups: tuple, specs: PyTree, round: Round) -> tuple[Descent, Info]:
-        after = server.step(problem.f1, state, trees.zeros_like(state.x), round.view, round.round, round.key)
+        after = server.step(problem.f1, state, trees.zeros_like, round.view, round.round, round.key)
         return after, Info(trees.norm(trees.sub(after.x, state.x)))
 
     return Method(

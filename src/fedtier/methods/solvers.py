@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
 from ..errors import whole
-from ..federation import View, draw, rows_at
+from ..federation import View, draw, rows_at, sample
 from ..keys import Tag
 from ..problem import Bilevel
 from ..schedules import Schedule, StepSize, as_schedule, constant
@@ -21,9 +21,11 @@ from .method import ClientSpec
 AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 more numbers of it (docs/scaling.md)
 STRETCH, SMALL = 16, 2**14  # on a GPU: steps in a loop of fixed length, for models of at most so many numbers
 
+Gradient = Callable[[PyTree, PyTree], PyTree]  # (y, rows) -> a tree like y
+
 
 def sgd(
-    gradient: Callable[[PyTree, PyTree], PyTree],
+    gradient: Gradient,
     y: PyTree,
     view: View,
     steps: ArrayLike,
@@ -80,19 +82,22 @@ class ProjectedSgd(NamedTuple):
 
     step: Schedule  # tilde_gamma_t, of the step t of a solve
     batch: int
+    bounded: bool = False  # are steps shortened where the loss is too curved for them?
 
     def descend(
         self,
-        gradient: Callable[[PyTree, PyTree], PyTree],
+        gradient: Gradient,
         y: PyTree,
         view: View,
         spec: ClientSpec,
         steps: ArrayLike,
         key: Key[Array, ""],
         project: Callable[[PyTree], PyTree] = lambda y: y,
+        factor: ArrayLike = 1.0,
     ) -> PyTree:
-        """y after `steps` steps along -gradient(y, rows), each of size spec.step_scale tilde_gamma_t."""
-        return sgd(gradient, y, view, steps, key, lr=self.step, batch=self.batch, scale=spec.step_scale, project=project)
+        """y after `steps` steps along -gradient(y, rows), each of size factor spec.step_scale tilde_gamma_t."""
+        scale = spec.step_scale * jnp.asarray(factor)
+        return sgd(gradient, y, view, steps, key, lr=self.step, batch=self.batch, scale=scale, project=project)
 
     def lower_level(self, problem: Bilevel) -> LowerLevel:
         """Algorithm 2 on h, or the problem's own solver where it has one.
@@ -100,26 +105,71 @@ class ProjectedSgd(NamedTuple):
         The start is projected first, so that the answer is feasible even after 0 steps. Error: O(1/steps) in the squared
         distance for a step c/(t + offset) with c > 1/(2 mu_h) (Proposition 1).
         """
+        solve = self.solver(problem)
+
+        def lower_level(
+            x: PyTree, start: PyTree, view: View, spec: ClientSpec, steps: ArrayLike, key: Key[Array, ""]
+        ) -> PyTree:
+            return solve(x, start, view, spec, steps, key, self.factor(problem, x, start, view, spec, key))
+
+        return lower_level
+
+    def solver(self, problem: Bilevel) -> Callable[..., PyTree]:
+        """`lower_level` with one more argument, the factor on its steps: for solves that are compared with each other."""
         gradient = jax.grad(problem.h, argnums=1)
 
-        def solve(x: PyTree, start: PyTree, view: View, spec: ClientSpec, steps: ArrayLike, key: Key[Array, ""]) -> PyTree:
+        def solve(
+            x: PyTree, start: PyTree, view: View, spec: ClientSpec, steps: ArrayLike, key: Key[Array, ""], factor: ArrayLike
+        ) -> PyTree:
             def project(y: PyTree) -> PyTree:
                 return problem.Y.project(y, x, spec)
 
             if problem.solve is not None:
                 return project(problem.solve(x, project(start), view, spec, jnp.asarray(steps), key))
-            return self.descend(lambda y, rows: gradient(x, y, rows, spec), project(start), view, spec, steps, key, project)
+            slope = lambda y, rows: gradient(x, y, rows, spec)  # noqa: E731
+            return self.descend(slope, project(start), view, spec, steps, key, project, factor)
 
         return solve
 
+    def factor(
+        self, problem: Bilevel, x: PyTree, start: PyTree, view: View, spec: ClientSpec, key: Key[Array, ""]
+    ) -> ArrayLike:
+        """By which all steps of a solve of h from `start` are to be shortened; 1 where they are not bounded."""
+        if not self.bounded or problem.solve is not None:
+            return 1.0
+        gradient, first = jax.grad(problem.h, argnums=1), spec.step_scale * self.step(0)
+        rows = sample(view, keys.at(key, 0), self.batch)
+        return _factor(lambda y: gradient(x, y, rows, spec), problem.Y.project(start, x, spec), first)
 
-def projected_sgd(step: StepSize, *, batch: int = 32) -> ProjectedSgd:
+
+def _factor(gradient: Callable[[PyTree], PyTree], y: PyTree, first: ArrayLike) -> Float[Array, ""]:
+    """min(1, 1/(first L)), L = |gradient(y') - gradient(y)| / |y' - y| the curvature along the first step, to y'.
+
+    Not a number where L is not finite: such a client has no answer, and its reply is lost.
+    """
+
+    def look(_: ArrayLike, seen: tuple[PyTree, PyTree, PyTree]) -> tuple[PyTree, PyTree, PyTree]:
+        there, _, last = seen
+        slope = gradient(there)
+        return trees.axpy(-jnp.asarray(first), slope, there), last, slope
+
+    blank = trees.zeros_like(y)
+    _, before, after = jax.lax.fori_loop(0, 2, look, (y, blank, blank))  # a loop: the gradient is compiled once
+    bend, length = trees.norm(trees.sub(after, before)), trees.norm(before)  # first L = bend / length
+    shorter = jnp.where(bend > length, length / jnp.where(bend > length, bend, 1.0), 1.0)
+    return jnp.where(jnp.isfinite(bend), shorter, jnp.nan)
+
+
+def projected_sgd(step: StepSize, *, batch: int = 32, bounded: bool = False) -> ProjectedSgd:
     """SGD with minibatches of `batch` rows drawn with replacement, projected on Y after every step.
 
-    step   a number is a constant step; "inverse(0.1)", the paper's, is 0.1/(t + 1); or any function of the step t of a solve
+    step      a number is a constant step; "inverse(0.1)", the paper's, is 0.1/(t + 1); or any function of the step t of a solve
+    bounded   all steps of a solve are shortened by one factor, so that the first is at most 1/L: a longer step than 2/L leads
+              away from the minimum, and how curved a net is where a client starts is not known before. L is measured along
+              the first step with its own minibatch, for two gradients a solve
     """
     whole("batch", batch)
-    return ProjectedSgd(as_schedule("step", step, constant), batch)
+    return ProjectedSgd(as_schedule("step", step, constant), batch, bounded)
 
 
 def pretrain(

@@ -23,16 +23,18 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from .. import keys, trees
-from ..errors import choice, require
+from ..errors import choice, require, whole
 from ..federation import View, sample
 from ..keys import Tag
 from ..problem import Bilevel
+from . import pull
 from .descent import Descent, ServerDescent, descent
 from .estimator import ClientSide, Estimator
 from .estimators import sphere
 from .method import ClientSpec, Method, Opening, Round, Turn
 from .parts import check_parts
 from .personal import PersonalRule, lower_level
+from .pull import Estimate, Replies, measured_share
 from .solvers import LowerLevel, ProjectedSgd, projected_sgd
 
 UPLINKS = ("values", "models", "estimate")
@@ -52,12 +54,11 @@ class Own(NamedTuple):
 class Client(NamedTuple):
     y: PyTree  # start = "warm": mean of the last solutions [n]; else ()
     guides: PyTree  # the last displacements x - y, the latest first [guides, n]; () without guides
-    latest: PyTree  # estimates = "latest": the client's last estimate [n]; else ()
 
 
 class Server(NamedTuple):
     descent: Descent
-    latest: PyTree  # estimates = "latest": mean of all clients' last estimates [n]; else ()
+    memory: Replies | tuple[()]  # the replies that the server remembers; () where it remembers none
 
 
 class Values(NamedTuple):
@@ -71,12 +72,8 @@ class Models(NamedTuple):
     solved: Bool[Array, ""]  # is H_i > 0?
 
 
-class Estimate(NamedTuple):
-    g: PyTree  # g_i, or its change since the client's last reply when estimates = "latest" [n]
-
-
 class Info(NamedTuple):
-    estimate: Float[Array, ""]  # |mean of g_i|
+    estimate: Float[Array, ""]  # the length of the clients' pull at x_r
     step: Float[Array, ""]  # |x_{r+1} - x_r|
 
 
@@ -90,7 +87,8 @@ def zo_hfl(
     coupled: bool = True,
     uplink: str = "auto",
     start: str = "probe",
-    estimates: str = "arrived",
+    remembered: int = 0,
+    fading: bool = False,
 ) -> Method:
     """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
 
@@ -102,24 +100,22 @@ def zo_hfl(
     uplink        what leaves a client: "values", 2 K numbers, or "models", its 2 K models (both: sphere, orthogonal), or
                   "estimate", g_i itself (the others); "auto": the least that the estimator needs
     start         "probe": a solve starts at x ± eta v; "warm": at the client's last solution, projected
-    estimates     "arrived": mean of g_i over the replies; "latest": over the latest reply of every client, which at low
-                  participation trades staleness for variance (needs an estimator that sends g_i; one model of state)
+    remembered    k > 0: beside the replies of the round, the latest of up to k other clients count, which at low
+                  participation trades staleness for variance (k models of state at the server); 0: the mean of the round's
+    fading        an estimate pulls as far as it says anything about and no further: see `pull`
     """
     check_parts(estimator=estimator, local=local, server=server, personal=personal)
     choice("uplink", uplink, ("auto", *UPLINKS))
     choice("start", start, ("probe", "warm"))
-    choice("estimates", estimates, ("arrived", "latest"))
+    whole("remembered", remembered, 0)
     sends = "g_i: uplink = 'estimate'" if estimator.private else "values or models"
     fits = uplink == "auto" or (uplink == "estimate") == estimator.private
     require(fits, "uplink", uplink, f"the estimator {estimator.name} sends {sends}", "or leave the uplink out")
-    fits = estimates == "arrived" or estimator.private
-    require(fits, "estimates", estimates, f"needs an estimator that sends g_i, not {estimator.name}", "the guided one does")
     rule = "measures by f1's gradient, but the server has no rows"
     require(problem.central or not server.trust, "trust", server.trust, rule, "trust = 0, or give the server rows")
-    solve = local.lower_level(problem)
     rules = _ZoHfl(
-        problem, estimator, solve, server, personal.on(problem, solve, TUNING),
-        coupled, models=uplink == "models", warm=start == "warm", latest=estimates == "latest",
+        problem, estimator, local, server, personal.on(problem, local.lower_level(problem), TUNING),
+        coupled, models=uplink == "models", warm=start == "warm", remembered=remembered, fading=fading,
     )  # fmt: skip
     return Method(
         name="zo_hfl",
@@ -144,21 +140,22 @@ class _ZoHfl:
 
     problem: Bilevel
     estimator: Estimator
-    solve: LowerLevel
+    solver: ProjectedSgd
     descent: ServerDescent
     personal: LowerLevel
     coupled: bool
     models: bool  # do the models go up?
     warm: bool  # do solves start at the client's last solution?
-    latest: bool  # does the latest reply of every client count?
+    remembered: int
+    fading: bool
 
     def server_init(self, x: PyTree) -> Server:
-        return Server(self.descent.init(x), trees.zeros_like(x) if self.latest else ())
+        return Server(self.descent.init(x), pull.none(x, self.remembered) if self.remembered else ())
 
     def client_init(self, x: PyTree, spec: ClientSpec) -> Client:
         kept = self.estimator.guides
         guides = trees.map(lambda a: jnp.zeros((kept, *a.shape), a.dtype), x) if kept else ()
-        return Client(x if self.warm else (), guides, trees.zeros_like(x) if self.latest else ())
+        return Client(x if self.warm else (), guides)
 
     def broadcast(self, server: Server, opening: Opening) -> Shared:
         x = server.descent.x
@@ -171,10 +168,11 @@ class _ZoHfl:
         self, client: Client, shared: Shared, own: Own, view: View, spec: ClientSpec, turn: Turn
     ) -> tuple[Client, Values | Models | Estimate]:
         x, K, key = shared.x, self.estimator.directions, keys.at(turn.key, Tag.SOLVE)
+        solve, factor = self.solver.solver(self.problem), self.solver.factor(self.problem, x, x, view, spec, key)
 
         def solve_at(point: PyTree, draw: ArrayLike, steps: ArrayLike) -> PyTree:
             first = client.y if self.warm else point
-            return self.solve(point, first, view, spec, steps, key if self.coupled else keys.at(key, draw))
+            return solve(point, first, view, spec, steps, key if self.coupled else keys.at(key, draw), factor)
 
         if K:
             v = self.estimator.propose(own.key, x, self._guides(client, shared))
@@ -183,7 +181,8 @@ class _ZoHfl:
             ys = jax.vmap(jax.vmap(lambda point, draw: solve_at(point, draw, turn.steps)))(points, draws)
             f2, y = self._values(points, ys, spec), trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys)
         else:
-            v, f2, y = (), Values(jnp.zeros(0), jnp.zeros(0)), solve_at(x, 0, 2 * turn.steps)  # the budget of two
+            v, y = (), solve_at(x, 0, 2 * turn.steps)  # the budget of two
+            f2 = Values(*[self.problem.f2(x, y, spec)[None]] * 2)
         after = self._remember(client, x, y, turn)
         solved = turn.steps > 0
         if not self.estimator.private:
@@ -191,34 +190,27 @@ class _ZoHfl:
             return after, up
         side = ClientSide(self.problem, x, y, view, spec, keys.at(turn.key, Tag.HESSIAN))
         g = self.estimator.estimate(self._slopes(f2), v, own.key, side)
-        if not self.latest:
-            return after, Estimate(_kept(solved, g))
-        g = trees.where(solved, g, client.latest)
-        return after._replace(latest=g), Estimate(trees.sub(g, client.latest))
+        return after, _kept(solved, self._whole(f2, v, g))
 
     def aggregate(
         self, server: Server, owns: Own, ups: Values | Models | Estimate, specs: PyTree, round: Round
     ) -> tuple[Server, Info]:
         x = server.descent.x
-        each = ups.g if isinstance(ups, Estimate) else jax.vmap(lambda *one: self._estimate(x, *one))(owns, ups, specs)
-        g = trees.mean_over(round.arrived, each)
-        if self.latest:
-            g = trees.axpy(jnp.sum(round.arrived) / round.clients, g, server.latest)
-        after = self.descent.step(self.problem.server_loss, server.descent, g, round.view, round.round, round.key)
-        return Server(after, g if self.latest else ()), Info(trees.norm(g), trees.norm(trees.sub(after.x, x)))
+        each = ups if isinstance(ups, Estimate) else jax.vmap(lambda *one: self._estimate(x, *one))(owns, ups, specs)
+        pulls, memory = pull.pull_of(each, x, server.memory, round, self.fading)
+        after = self.descent.step(self.problem.server_loss, server.descent, pulls, round.view, round.round, round.key)
+        return Server(after, memory), Info(trees.norm(pulls(x)), trees.norm(trees.sub(after.x, x)))
 
     def personal_model(self, client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
         first = client.y if self.warm else x
         return self.personal(x, first, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
 
-    def _estimate(self, x: PyTree, own: Own, up: Values | Models, spec: ClientSpec) -> PyTree:
+    def _estimate(self, x: PyTree, own: Own, up: Values | Models, spec: ClientSpec) -> Estimate:
         """g_i from one client's values or models, at the server."""
         v = self.estimator.propose(own.key, x, ())
-        if isinstance(up, Values):
-            return self.estimator.estimate(self._slopes(up), v, own.key, None)
-        ys = trees.map(lambda a, b: jnp.stack([a, b]), up.plus, up.minus)
-        f2 = _kept(up.solved, self._values(self._probes(x, v), ys, spec))
-        return self.estimator.estimate(self._slopes(f2), v, own.key, None)
+        f2 = up if isinstance(up, Values) else self._values_of(x, v, up, spec)
+        g = self.estimator.estimate(self._slopes(f2), v, own.key, None)
+        return self._whole(f2, v, g)
 
     def _probes(self, x: PyTree, v: PyTree) -> PyTree:
         """x + eta v_k and x - eta v_k, leading axes [2, K]."""
@@ -228,8 +220,20 @@ class _ZoHfl:
     def _values(self, points: PyTree, ys: PyTree, spec: ClientSpec) -> Values:
         return Values(*jax.vmap(jax.vmap(lambda x, y: self.problem.f2(x, y, spec)))(points, ys))
 
+    def _values_of(self, x: PyTree, v: PyTree, up: Models, spec: ClientSpec) -> Values:
+        ys = trees.map(lambda a, b: jnp.stack([a, b]), up.plus, up.minus)
+        return _kept(up.solved, self._values(self._probes(x, v), ys, spec))
+
     def _slopes(self, f2: Values) -> Float[Array, "K"]:
+        if not self.estimator.directions:
+            return jnp.zeros(0)
         return (f2.plus - f2.minus) / (2.0 * self.estimator.smoothing)  # Alg. 1, line 8, without n and v
+
+    def _whole(self, f2: Values, v: PyTree, g: PyTree) -> Estimate:
+        middle = jnp.mean(f2.plus + f2.minus) / 2  # f2 at x, up to O(eta^2)
+        stretched = self.estimator.stretched
+        share = measured_share(trees.weighted_sum(self._slopes(f2), v), g) if stretched else jnp.ones_like(middle)
+        return Estimate(g, middle, share)
 
     def _guides(self, client: Client, shared: Shared) -> PyTree:
         """The guides that the estimator asked for, leading axis."""

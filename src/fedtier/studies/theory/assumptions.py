@@ -51,8 +51,8 @@ def _set(Y: ConstraintSet) -> Assumption:
 
 
 PLAIN = {
-    "estimator": ("sphere", "orthogonal"), "mix": (0,), "control": (False,), "estimates": ("arrived",), "server_step": ("sgd",),
-    "server_steps": (1,), "averaging": (0,), "trust": (0,),
+    "estimator": ("sphere", "orthogonal"), "mix": (0,), "control": (False,), "remembered": (0,), "server_step": ("sgd",),
+    "server_steps": (1,), "averaging": (0,), "trust": (0,), "fading": (False,), "bounded": (False,),
 }  # fmt: skip  # the options of zo_hfl, as far as the proofs reach
 
 
