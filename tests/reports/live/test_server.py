@@ -92,7 +92,8 @@ def test_beyond_the_places_one_is_told_at_once(run, monkeypatch):
             time.sleep(0.02)
         with connect(server) as link:
             assert link.recv(100).startswith(b"HTTP/1.1 503 ")
-        idle.pop().close()
+        for one in idle:
+            one.close()
         while not server.places._value and time.monotonic() < deadline:
             time.sleep(0.02)
         assert ask(server, "/state.json").status == 200
@@ -143,11 +144,11 @@ def test_on_all_addresses_the_machines_names_and_numbers_are_known_but_no_others
 
 
 @pytest.mark.parametrize(
-    "path", ["/../pyproject.toml", "/metrics.jsonl", "/config.toml", "//etc/passwd", "/%2e%2e/", "/state.json/", "http://x/"]
+    "path", ["/../pyproject.toml", "/metrics.jsonl", "/config.toml", "//etc/passwd", "/%2e%2e/", "/state.json/"]
 )
 def test_no_path_is_a_file(server, path):
     answer = ask(server, path)
-    assert answer.status == (200 if path == "http://x/" else 404) and "rounds = " not in answer.text
+    assert answer.status == 404 and "rounds = " not in answer.text
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(server):
