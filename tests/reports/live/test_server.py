@@ -19,6 +19,7 @@ from fedtier.reports.live.server import Handler, Page
 
 from ...small_runs import metrics
 from .serving import ask, connect, events, half_of, serving
+from .test_prometheus import parsed
 
 TOKEN = "a-token-of-many-letters"
 
@@ -52,6 +53,15 @@ def test_the_stream_tells_a_new_row_while_the_runs_file_grows(run, tmp_path):
 def test_the_same_state_comes_as_json_and_through_the_stream(server):
     with events(server) as states:
         assert json.loads(ask(server, "/state.json").text) == next(states)
+
+
+def test_prometheus_reads_the_same_numbers(server, run):
+    answer, row = ask(server, "/metrics"), metrics(run)[-1]
+    assert answer.getheader("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
+    found = parsed(answer.text)
+    assert found["fedtier_rounds_total"]["samples"] == {(("run", run.name),): 6}
+    assert found["fedtier_sent_bytes_total"]["samples"][("run", run.name), ("way", "up")] == row["bytes_up"]
+    assert len(found["fedtier_client_accuracy_ratio"]["samples"]) == 4 * 2
 
 
 def test_a_connection_that_says_nothing_blocks_nobody(server):

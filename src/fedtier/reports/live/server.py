@@ -91,6 +91,7 @@ class WatchServer(ThreadingHTTPServer):
         require(0 <= port < 65536, "--port", port, "must be a port, 0 to 65535", "0 takes a free one")
         self.guard, self.feed, self.page = guard, Feed(watched), Page()
         self.places, self.streams = threading.BoundedSemaphore(MOST), threading.BoundedSemaphore(MOST_STREAMS)
+        self.closing = threading.Event()
         self._waiting: dict[socket.socket, float] = {}  # connections that have not said what they want, and until when they may
         self.address_family, address = resolved(guard.host)
         try:
@@ -137,6 +138,11 @@ class WatchServer(ThreadingHTTPServer):
             if time.monotonic() > ends and self._waiting.pop(request, None):
                 with suppress(OSError):
                     request.shutdown(socket.SHUT_RDWR)
+
+    def server_close(self) -> None:
+        """Also ends the streams, at their next beat."""
+        super().server_close()
+        self.closing.set()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks off is none of our business."""
@@ -216,7 +222,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _stream(self) -> None:
         sent, spoke = "", 0.0
-        while True:
+        while not self.server.closing.is_set():
             text, now = self.server.feed.now()[1], time.monotonic()
             if text != sent:
                 self.wfile.write(f"data: {text}\n\n".encode())
@@ -224,7 +230,7 @@ class Handler(BaseHTTPRequestHandler):
             elif now - spoke > SIGN_OF_LIFE:
                 self.wfile.write(b": nothing new\n\n")
                 spoke = now
-            time.sleep(BEAT)
+            self.server.closing.wait(BEAT)
 
     def _refuse(self, status: HTTPStatus, words: str, more: dict[str, str] | None = None) -> bool:
         self._send(status, "text/plain; charset=utf-8", f"{words}\n".encode(), more)
