@@ -6,57 +6,58 @@ from pathlib import Path
 import pytest
 
 from fedtier.deploy.server import serve_rounds
+from fedtier.deploy.site import open_site
 from fedtier.experiments import config as configuration
-from fedtier.protocol import letters, loopback
+from fedtier.protocol import letters
 from fedtier.protocol.letters import Kind
+from fedtier.protocol.signatures import opened
 from fedtier.reports.live import sites as live_sites
-from fedtier.reports.live.sites import Event, Heard, Post, read_log, read_record, standing
+from fedtier.reports.live.sites import Event, Heard, read_log, read_record, standing
 from fedtier.reports.live.verdict import exit_status, status_of
 from fedtier.reports.live.watched import Watched
 
-from .test_wire import QUIET, SETTINGS, export_rows, sites
+from ..protocol.sealed import House
+from .test_wire import QUIET, SETTINGS, export_rows
 
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory) -> dict:
-    """Four sites: site-1 answers rounds with garbage, site-2 says nothing at all. What is seen in the middle and at the end."""
+    """Four sites with signed letters: site-1 answers rounds with garbage, site-2 says nothing from round 3 on. What is seen in
+    round 5 and at the end."""
     folder = tmp_path_factory.mktemp("federation")
     calm = ["run.participation=1", "run.dropouts=0", "run.stragglers=0", "method.name=fedavg", "run.tau=1", "run.eval_every=2"]
     export_rows(configuration.load_config(None, [*SETTINGS, *calm]), folder / "fed")
-    file = folder / "fed" / "run.toml"
-    file.write_text(file.read_text().replace("[wire]", "[wire]\nstart = 3"))
-    members, seen = sites(folder / "fed"), []
-
-    def garbage(letter: bytes) -> bytes:
-        kind = letters.unpack(letter, len(letter))[0].kind
-        return b"garbage" if kind == Kind.ROUND else members["site-1"].answer(letter)
-
-    answers = {name: site.answer for name, site in members.items() if name != "site-2"} | {"site-1": garbage}
-    carry = loopback(answers)
+    house, members, seen = House(folder / "keys"), {}, []
+    for k in range(4):
+        house.site(k)
+        key = folder / "keys" / f"site-{k}-1.0.json"
+        members[f"site-{k}"] = open_site(folder / "fed" / f"site-{k}.toml", folder / "state" / str(k), key)
 
     def ask(sent, seconds):
-        own = next(iter(sent.own.values()))
-        head = letters.unpack(own, len(own))[0]
+        heads = {site: letters.unpack(text := opened(own), len(text))[0] for site, own in sent.own.items()}
+        head = next(iter(heads.values()))
         if head.kind == Kind.ROUND and head.round == 5:
             seen.append(Watched(folder / "wire").look())
-        return carry(sent, seconds)
+        gone = {"site-2"} if head.round >= 3 else set()
+        replies = {name: members[name].answer(sent.whole(name)) for name in heads.keys() - gone}
+        return replies | ({"site-1": b"garbage"} if head.kind == Kind.ROUND and "site-1" in heads else {})
 
-    serve_rounds(file, folder / "wire", ask, progress=QUIET)
+    serve_rounds(folder / "fed" / "run.toml", folder / "wire", ask, progress=QUIET, seal=house.server())
     return {"middle": seen[0], "end": Watched(folder / "wire").look(), "folder": folder / "wire"}
 
 
-def test_who_is_refused_and_who_is_missing_is_told_with_the_reason(watched):
+def test_who_is_refused_and_who_is_silent_is_told_with_the_reason(watched):
     (run,) = watched["middle"].runs
     found = {site.name: site for site in run.clients}
     assert run.between_sites and (run.phase, run.round, run.rounds) == ("running", 5, 8)
     assert {name: site.standing for name, site in found.items()} == {
-        "site-0": "answered", "site-1": "refused", "site-2": "missing", "site-3": "answered",
+        "site-0": "answered", "site-1": "refused", "site-2": "silent", "site-3": "answered",
     }  # fmt: skip
-    assert found["site-1"].why.startswith("round 4: ") and "garbage" not in found["site-0"].why
-    assert found["site-2"].why == "has not answered yet"
+    assert found["site-1"].why.startswith("round 4: ") and (found["site-0"].why, found["site-0"].last) == ("", 4)
+    assert (found["site-2"].why, found["site-2"].last) == ("silent in round 3", 2)
 
 
-def test_a_missing_site_is_the_exit_status_while_the_run_goes_on_and_not_after_it(watched):
+def test_a_site_that_is_away_is_the_exit_status_while_the_run_goes_on_and_not_after_it(watched):
     assert exit_status(watched["middle"]) == 4
     assert watched["end"].runs[0].phase == "finished" and exit_status(watched["end"]) == 0
 
@@ -70,7 +71,8 @@ def test_counts_and_scores_are_those_of_the_servers_files(watched):
         assert (site.counted, site.refused) == (counts["counted"], counts["refused"])
         assert site.personal == (None if scores["personal"][k] is None else pytest.approx(scores["personal"][k], rel=1e-3))
     assert run.clients[0].counted == 8 and run.clients[1].refused == 8 and run.clients[1].counted == 0
-    assert run.evaluations == [0, 2, 4, 6, 8] and run.clients[2].strip == [None] * 5
+    strip = [value is not None for value in run.clients[2].strip]
+    assert run.evaluations == [0, 2, 4, 6, 8] and strip == [True, True, False, False, False]
 
 
 # -- what the log and the record say, line by line
@@ -139,7 +141,9 @@ def test_who_was_not_asked_and_who_declined_are_told():
     )  # fmt: skip
     assert standing("north", found, 5, None, found.posts["north"].asked_at).standing == "declined"
     assert standing("west", found, 5, None, 0.0) == ("not asked", "not in round 4", 3)
-    assert read_record([]) == {} and Post().asked is None
+    strangers = Heard({}, {}, frozenset({"north"}), read_record([]))
+    assert standing("north", strangers, 0, None, 0.0) == standing("west", strangers, 0, None, 0.0)
+    assert standing("west", strangers, 0, None, 0.0) == ("missing", "has not answered yet", None)
 
 
 def test_a_folder_that_waits_for_its_first_site_is_a_run_that_starts(tmp_path: Path):

@@ -128,9 +128,12 @@ def test_a_half_written_row_is_not_told(run, tmp_path):
     assert only(tmp_path / "run")._replace(progressed=whole.progressed) == whole
 
 
-def test_a_store_has_all_its_runs_with_the_names_of_the_comparison(cells, outcome):
+def test_a_store_has_all_its_runs(cells, outcome):
     state = Watched(cells).look()
-    assert {run.title.partition(",")[0] for run in state.runs} == {cell.method for cell in outcome.comparison.cells}
+    assert {run.run for run in state.runs} == {cell.folder.name for cell in outcome.comparison.cells}
+    assert {run.title for run in state.runs} == {
+        f"{name} on synthetic" for name in ("ZO-HFL", "FedAvg", "server only", "local only")
+    }
     assert all(run.phase == "finished" and run.clients for run in state.runs[: module.DETAILED])
     alone = next(run for run in state.runs if "local" in run.title.lower())
     assert alone.shared is None and alone.gap is None and all(client.strip[-1] is not None for client in alone.clients)

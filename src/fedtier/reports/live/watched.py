@@ -125,13 +125,13 @@ class _Look:
 
     def _title(self) -> str:
         label = self.cache.get("labels", self.folder / LABELS_FILE, read_object)
-        if label.get("method"):
-            return ", ".join(filter(None, (label["method"], label.get("setting"))))
         config = self.config
         if config is None:
             return "waiting for the first site"
-        between = f" between {len(self.sites)} sites" if self.sites else ""
-        return f"{title_of(config.method.name)} on {config.data.title}{between}"
+        method = label.get("method") or title_of(config.method.name)
+        if label.get("setting"):
+            return f"{method}, {label['setting']}"
+        return f"{method} on {config.data.title}" + (f" between {len(self.sites)} sites" if self.sites else "")
 
     def _mean(self, path: tuple[str, ...]) -> float | None:
         """Over the seeds that have the latest row."""
