@@ -141,6 +141,8 @@ def test_who_was_not_asked_and_who_declined_are_told():
     )  # fmt: skip
     assert standing("north", found, 5, None, found.posts["north"].asked_at).standing == "declined"
     assert standing("west", found, 5, None, 0.0) == ("not asked", "not in round 4", 3)
+    greeted = Heard({}, {}, frozenset(), read_record([line("in", "north", "WELCOME", 0, 1)]))
+    assert standing("north", greeted, 0, None, 0.0).standing == "not asked"
     strangers = Heard({}, {}, frozenset({"north"}), read_record([]))
     assert standing("north", strangers, 0, None, 0.0) == standing("west", strangers, 0, None, 0.0)
     assert standing("west", strangers, 0, None, 0.0) == ("missing", "has not answered yet", None)

@@ -44,6 +44,7 @@ class Post(NamedTuple):
     answered: int | None = None  # the round of the latest answer to one
     answered_at: float = 0.0
     kind: str = ""  # of that answer
+    welcomed: bool = False  # it has answered a hello
 
 
 class Heard(NamedTuple):
@@ -96,7 +97,9 @@ def read_record(lines: Iterable[str]) -> dict[str, Post]:
         post = posts.get(who, Post())
         if way == "out" and kind == "ROUND":
             posts[who] = post._replace(asked=number, asked_at=time)
-        elif way == "in" and kind not in ("WELCOME", "SCORES"):
+        elif way == "in" and kind == "WELCOME":
+            posts[who] = post._replace(welcomed=True)
+        elif way == "in" and kind != "SCORES":
             posts[who] = post._replace(answered=number, answered_at=time, kind=kind)
     return posts
 
@@ -110,7 +113,8 @@ def standing(site: str, heard: Heard, reached: int, usual: float | None, now: fl
     known = last if last >= 0 else None
     if event is not None and _stands(event, last, reached, post):
         return Standing(event.standing, event.why, known)
-    if site in heard.awaited or (not counts.get("rows") and post.answered is None):
+    there = counts.get("rows") or post.welcomed or post.answered is not None
+    if not there or site in heard.awaited:
         return Standing(MISSING, "has not answered yet", known)
     if post.asked is None:
         return Standing(ANSWERED if known is not None else NOT_ASKED, "", known)
