@@ -147,7 +147,11 @@ def test_in_the_background_rows_come_in_order_and_the_end_after_them():
 
 def test_in_the_background_a_tracker_that_hangs_holds_up_neither_the_rows_nor_the_end():
     hung = threading.Event()
-    apart = tracking.in_background(Listener(lambda rows: None if hung.wait(60) else None), patience=0.2)
+
+    def hangs(rows):
+        hung.wait(60)
+
+    apart = tracking.in_background(Listener(hangs), patience=0.2)
     before = time.monotonic()
     apart.rows([{"round": 0}])
     apart.rows([{"round": 2}])
