@@ -5,7 +5,6 @@ Needs Debian's chromium and chromium-driver; without them these tests fail, they
 
 import base64
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -59,29 +58,6 @@ def crowd(cells, tmp_path_factory):
     file = tmp_path_factory.mktemp("page") / "crowd.html"
     file.write_text(page.page([many_clients(curves(cells)[1])]))
     return file
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    found = shutil.which("chromium"), shutil.which("chromedriver")
-    assert all(found), "no Chromium: apt-get install chromium chromium-driver"
-    options = webdriver.ChromeOptions()
-    options.binary_location = found[0]
-    for flag in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-    ):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(found[1]))
-    yield driver
-    driver.quit()
 
 
 def look_at(browser, file, width: int, theme: str = "light"):

@@ -1,6 +1,8 @@
 """Trackers: a clear refusal without the package; with it, files written and read back."""
 
 import importlib.util
+import threading
+import time
 
 import pytest
 
@@ -132,3 +134,27 @@ def test_an_mlflow_store_that_cannot_be_opened_is_told(fedtier, tmp_path, monkey
     code, out, err = fedtier("run", *options(ALONE), "--out", "run", "--track", "mlflow")
     assert code == 2 and out == "" and "--track" in err and "MLFLOW_TRACKING_URI" in err
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["lock"]  # free for the next attempt
+
+
+def test_in_the_background_rows_come_in_order_and_the_end_after_them():
+    seen = []
+    apart = tracking.in_background(Listener(seen.extend, lambda finished: seen.append(finished)))
+    for k in range(3):
+        apart.rows([{"round": k}])
+    apart.close(True)
+    assert seen == [{"round": 0}, {"round": 1}, {"round": 2}, True]
+
+
+def test_in_the_background_a_tracker_that_hangs_holds_up_neither_the_rows_nor_the_end():
+    hung = threading.Event()
+
+    def hangs(rows):
+        hung.wait(60)
+
+    apart = tracking.in_background(Listener(hangs), patience=0.2)
+    before = time.monotonic()
+    apart.rows([{"round": 0}])
+    apart.rows([{"round": 2}])
+    apart.close(False)
+    assert time.monotonic() - before < 10
+    hung.set()

@@ -6,14 +6,11 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
 from ..errors import FedtierError, called
-from .shared import Config, Number, Place, Settings, Text, prepare_jax, progress, show
-
-Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
+from .shared import Config, Number, Place, Settings, Text, Track, prepare_jax, progress, show
 
 
 def demo(out: Place = None, json: bool = False) -> None:

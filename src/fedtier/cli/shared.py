@@ -15,6 +15,7 @@ Number = Annotated[int | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hin
 Real = Annotated[float | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]
 Place = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 Text = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
+Track = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="tensorboard|mlflow")]
 
 
 def show(what: Any) -> None:

@@ -1,4 +1,4 @@
-"""Commands of a federation between sites: provision, serve, join, status, record, flower."""
+"""Commands of a federation between sites: provision, serve, join, record, flower."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from .shared import Place, show
+from .shared import Place, Track, show
 
 
 def provision(
@@ -34,7 +34,7 @@ def provision(
     show("\n".join([*lines, f"keep {kits.folder / 'authority'} to yourself: whoever has it can make kits"]))
 
 
-def serve(kit: tyro.conf.Positional[Path], run: Path, out: Place = None, json: bool = False) -> None:
+def serve(kit: tyro.conf.Positional[Path], run: Path, out: Place = None, track: Track = (), json: bool = False) -> None:
     """Serve a run to the sites over NVIDIA FLARE; restarts what dies, and goes on with a run that was stopped.
 
     Args:
@@ -42,12 +42,14 @@ def serve(kit: tyro.conf.Positional[Path], run: Path, out: Place = None, json: b
         run: run.toml, a configuration with a table [wire].
         out: Folder of the results; the same folder goes on with its run. Default: runs/wire/ and a name by the
             configuration, as `compare --store runs/wire` finds it.
+        track: Send every row to a tracker as well, from this process: tensorboard or mlflow. May be repeated.
         json: One JSON object on stdout instead of a table.
     """
     from ..deploy.flare.commands import serve_run
     from ..reports.terminal import final_object, run_table
+    from ..reports.tracking import trackers
 
-    result = serve_run(kit, run, out)
+    result = serve_run(kit, run, out, trackers(track))
     show(final_object(result) if json else run_table(result))
 
 
@@ -63,20 +65,6 @@ def join(kit: tyro.conf.Positional[Path], state: Path, data: Place = None, site:
     from ..deploy.flare.commands import join_federation
 
     join_federation(kit, data, state, site)
-
-
-def status(kit: tyro.conf.Positional[Path], json: bool = False) -> None:
-    """Say who is connected to a federation's server, and how far its run is.
-
-    Args:
-        kit: The server's or the administrator's kit.
-        json: One JSON object on stdout instead of a table.
-    """
-    from ..deploy.flare.commands import federation_status
-    from ..reports.terminal import status_table
-
-    found = federation_status(kit)
-    show(found if json else status_table(found))
 
 
 def record(folder: tyro.conf.Positional[Path], json: bool = False) -> None:

@@ -59,8 +59,12 @@ class Scores(NamedTuple):
 
 def evaluated_clients(experiment: Experiment) -> np.ndarray:
     """At most run.eval_clients clients, evenly spaced."""
-    count = min(experiment.clients, experiment.config.run.eval_clients)
-    return np.unique(np.linspace(0, experiment.clients - 1, count).astype(np.int32))
+    return evenly_spaced(experiment.clients, experiment.config.run.eval_clients)
+
+
+def evenly_spaced(count: int, most: int) -> np.ndarray:
+    """At most `most` of the numbers 0 .. count - 1, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int32))
 
 
 def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> Quality:

@@ -15,10 +15,12 @@ from ..federation import Plan
 from .assemble import Experiment
 from .bundle.bundle import FOLDER
 from .bundle.keep import keep_bundle
-from .metrics import Scores, Traffic, error_spread, evaluated_clients, spread
+from .metrics import Quality, Scores, Traffic, error_spread, evaluated_clients, evenly_spaced, spread
 from .newcomers import NewScores, newcomers_told
 from .run_folder import RunFolder
 from .verdicts import Verdict, verdicts_by_client
+
+MOST_BY_CLIENT = 200  # clients whose scores stand in every row: a person looks at so many, and rows stay small
 
 
 class Spent(NamedTuple):
@@ -46,6 +48,7 @@ def row(
         "personal_accuracy": spread(scores.personal.accuracy[s], held),
         "global_on_clients": spread(scores.shared.accuracy[s], held),
         **({} if unit is None else _errors(scores, s, unit)),
+        "by_client": _by_client(scores, s, unit),
         **spent._asdict(),
         "seconds": {key: round(value, 4) for key, value in seconds.items()},
     }
@@ -61,6 +64,19 @@ def _errors(scores: Scores, s: int, unit: float) -> dict[str, Any]:
         "personal_r2": spread(scores.personal.r2[s], held),
         "global_rmse_on_clients": error_spread(scores.shared.rmse[s] * unit, held),
     }
+
+
+def _by_client(scores: Scores, s: int, unit: float | None) -> dict[str, list[float | None]]:
+    """Accuracies, or errors of a regression, of at most MOST_BY_CLIENT of the evaluated clients, evenly spaced; of the models
+    that there are."""
+    chosen = evenly_spaced(len(scores.held[s]), MOST_BY_CLIENT)
+
+    def told(quality: Quality) -> list[float | None]:
+        values = np.asarray(quality.accuracy[s] if unit is None else quality.rmse[s] * unit, float)[chosen]
+        return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]
+
+    lists = {"personal": told(scores.personal), "global": told(scores.shared)}
+    return {name: values for name, values in lists.items() if any(value is not None for value in values)}
 
 
 def row_of(

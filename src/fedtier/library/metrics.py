@@ -58,6 +58,8 @@ def pandas() -> Any:
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in row.items():
+        if key == "by_client":  # lists for those who watch; `result.clients` has the clients
+            continue
         out |= _flat(value, f"{before}{key}_") if isinstance(value, dict) else {f"{before}{key}": value}
     return out
 

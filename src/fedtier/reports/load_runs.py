@@ -94,7 +94,7 @@ def load_runs(folders: Sequence[Path]) -> list[Curve]:
     """The curves of runs or of stores with many runs in them; refuses what holds none."""
     found: list[Path] = []
     for folder in folders:
-        inside = [folder] if (folder / "config.toml").exists() else _runs_in(folder)
+        inside = [folder] if (folder / "config.toml").exists() else runs_in(folder)
         require(bool(inside), "DIR", str(folder), "holds no run", "give a run's folder, or one with runs in it")
         found += [f for f in inside if f not in found]
     runs = [load_run(folder) for folder in found]
@@ -103,7 +103,8 @@ def load_runs(folders: Sequence[Path]) -> list[Curve]:
     return _merged(_named(runs))
 
 
-def _runs_in(folder: Path) -> list[Path]:
+def runs_in(folder: Path) -> list[Path]:
+    """The folders of runs inside `folder`, those that were set aside left out."""
     found = sorted(file.parent for file in folder.glob("**/config.toml"))
     return [run for run in found if SET_ASIDE not in run.relative_to(folder).parts]
 
@@ -163,12 +164,12 @@ def load_run(folder: Path) -> Curve:
     """One run, without names yet."""
     config = configuration.read_written(folder / "config.toml")
     rows = sorted(RunFolder(folder).rows(), key=lambda row: (row["round"], row["seed"]))
-    clients, stored, wire = (_json(folder / name) for name in ("clients.json", "partition.json", "wire.json"))
+    clients, stored, wire = (read_json(folder / name) for name in ("clients.json", "partition.json", "wire.json"))
     points = [point for seed in clients or [] for point in _points(seed)]
     counted = LabelCounts.from_object(stored) if stored else None
     names = counted.names if counted else tuple((wire or {}).get("sites", ()))
     some = "; ".join(seed.words() for seed in RunFolder(folder).diverged_seeds())
-    diverged = (_json(folder / DIVERGED_FILE) or {}).get("why", some)
+    diverged = (read_json(folder / DIVERGED_FILE) or {}).get("why", some)
     same, over = config.data.partition == "natural" or wire is not None, clients is not None
     errors = bool(clients) and "personal_rmse" in clients[0]
     made = Curve("", "", config.method.name, config, folder, rows, points, over, counted, names, same, diverged)
@@ -184,7 +185,8 @@ def _points(seed: dict[str, Any]) -> Iterator[Point]:
     yield from (Point(*numbers) for numbers in zip(*columns, strict=True))
 
 
-def _json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """What a JSON file of a run holds; None where there is none."""
     try:
         return json.loads(path.read_bytes()) if path.exists() else None
     except ValueError as error:
@@ -211,7 +213,7 @@ def _named(runs: list[Curve]) -> list[Curve]:
 
 def _labelled(runs: list[Curve]) -> list[Curve]:
     """The names that a comparison wrote beside its cells, in place of ours, where they tell all runs apart."""
-    labels = [_json(run.folder / LABELS_FILE) or {} for run in runs]
+    labels = [read_json(run.folder / LABELS_FILE) or {} for run in runs]
     runs = [
         run._replace(is_baseline=label.get("baseline") == (label.get("method") or run.name), tuned=label.get("tuned", ""))
         for run, label in zip(runs, labels, strict=True)

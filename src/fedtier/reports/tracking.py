@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import queue
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +54,30 @@ def open_trackers(names: Sequence[str], config: Config, folder: Path) -> Listene
                 warnings.warn(words, FedtierWarning, stacklevel=3)
 
     return Listener(lambda rows: each(lambda t: t.rows(rows)), lambda finished: each(lambda t: t.close(finished)))
+
+
+def in_background(listener: Listener, patience: float = 10.0) -> Listener:
+    """The listener in a thread of its own, so that one that hangs holds up nobody; when it is closed it has `patience` seconds
+    for what it has not taken yet."""
+    waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            waiting.get()()
+
+    def end(finished: bool) -> None:
+        try:
+            listener.close(finished)
+        finally:
+            over.set()
+
+    def close(finished: bool) -> None:
+        waiting.put(lambda: end(finished))
+        over.wait(patience)
+
+    threading.Thread(target=work, daemon=True, name="trackers").start()
+    return Listener(lambda rows: waiting.put(lambda: listener.rows(rows)), close)
 
 
 def tensorboard(config: Config, folder: Path) -> Listener:
@@ -118,13 +144,13 @@ def mlflow(config: Config, folder: Path) -> Listener:
 
 
 def scalars(row: Row) -> Iterator[tuple[str, float]]:
-    """("personal_accuracy/mean", 0.93) and so on; what is not known is left out."""
+    """("personal_accuracy/mean", 0.93) and so on; what is not known is left out, and so are the lists by client."""
     for name, value in row.items():
         if name in ("round", "seed"):
             continue
         if isinstance(value, dict):
             yield from ((f"{name}/{key}", number) for key, number in scalars(value))
-        elif value is not None:
+        elif value is not None and not isinstance(value, list):
             yield name, float(value)
 
 

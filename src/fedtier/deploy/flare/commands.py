@@ -18,11 +18,12 @@ from ...errors import FedtierError, require
 from ...experiments.comparison import cell_name
 from ...experiments.config import read_toml
 from ...experiments.progress import Progress
-from ...experiments.run import Result
+from ...experiments.run import Listen, Listener, Result, nobody
 from ...experiments.run_folder import RunFolder
 from ...experiments.stopping import Stopped
 from ...protocol import Ask, ServerSeal, read_identity
 from ...reports.terminal import byte_size
+from ...reports.tracking import in_background
 from ...storage.files import make_private, private_files, write_whole
 from ..rows import open_server
 from ..server import serve_rounds
@@ -48,8 +49,9 @@ def make_kits(file: Path, folder: Path, renew: tuple[str, ...]) -> Kits:
     return provision(check_sites(read_toml(file)), folder, renew)
 
 
-def serve_run(kit_folder: Path, run_file: Path, out: Path | None) -> Result:
-    """`fedtier serve`: the finished run; Stopped when a signal came first."""
+def serve_run(kit_folder: Path, run_file: Path, out: Path | None, listen: Listen = nobody) -> Result:
+    """`fedtier serve`: the finished run; Stopped when a signal came first. A listener hears of each row in a thread of the
+    supervisor: one that fails or hangs holds up neither the rounds nor the end."""
     need_flare()
     kit, run = read_kit(kit_folder, "server"), load_run_file(run_file)
     for site in run.wire.sites:
@@ -58,14 +60,18 @@ def serve_run(kit_folder: Path, run_file: Path, out: Path | None) -> Result:
     folder = (out or Path("runs/wire") / cell_name(run.config)).resolve()
     make_private(folder)
     (folder / FAILURE).unlink(missing_ok=True)
-    watch = _Watch(folder, run.config.run.rounds)
+    listener = in_background(listen(run.config, folder))
+    watch = _Watch(folder, run.config.run.rounds, listener)
     told = {PLAY: f"{__name__}:serve_job", RUN_FILE: str(run_file.resolve()), RUN_FOLDER: str(folder)}
     told[KEYS] = str(kit.folder / SIGNING)
     rules, sites = run.wire.rules, tuple(run.wire.sites)
     job = serving.Run(folder.name, folder, sites, rules.start, run.config.run.rounds, told, watch.finished, watch)
     tell(f"results: {folder}")
-    with private_files():
-        finished = serving.serve(kit, job, tell)
+    try:
+        with private_files():
+            finished = serving.serve(kit, job, tell)
+    finally:
+        listener.close(watch.finished())
     if not finished:
         raise Interrupted(folder)
     last = RunFolder(folder).rows()[-1:]
@@ -129,10 +135,10 @@ def federation_status(kit_folder: Path) -> dict[str, Any]:
 
 
 class _Watch:
-    """Tells what the run's folder says, line by line; raises the failure it holds."""
+    """Tells what the run's folder says, line by line, and its rows to a listener; raises the failure it holds."""
 
-    def __init__(self, folder: Path, rounds: int) -> None:
-        self.folder, self.rounds = folder, rounds
+    def __init__(self, folder: Path, rounds: int, listener: Listener) -> None:
+        self.folder, self.rounds, self.listener = folder, rounds, listener
         self.read = self._size()
         self.rows = len(RunFolder(folder).rows())
 
@@ -151,6 +157,7 @@ class _Watch:
             accuracy = row["global_accuracy"]
             shown = "-" if accuracy is None else f"{100 * accuracy:.2f} %"
             tell(f"round {row['round']}/{self.rounds}  accuracy {shown}  {row['seconds']['run']:.0f} s")
+            self.listener.rows([row])
         self.rows = max(len(rows), self.rows)
 
     def finished(self) -> bool:
