@@ -23,11 +23,11 @@ lint: .venv/.installed
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-checked: .venv/.installed  ## the quick tests once more: programs compiled for speed, every annotation checked
-	FEDTIER_TESTS=thorough $(BIN)/python -m pytest
+checked: .venv/.installed  ## quick and heavier tests once more: compiled as for users, every annotation checked; an hour
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m "not flare and not flower and not data and not browser and not extras"
 
-slow: .venv/.installed  ## the heavier checks, compiled as for users
-	FEDTIER_TESTS=optimised $(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
+slow: .venv/.installed  ## the heavier checks
+	$(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m data

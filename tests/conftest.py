@@ -9,13 +9,13 @@ from pathlib import Path
 
 os.environ.setdefault("FEDTIER_CACHE", str(Path(tempfile.gettempdir()) / f"fedtier-tests-{os.getuid()}" / "xla"))
 
-# The quick tests are compiled in little time, not for speed. FEDTIER_TESTS=optimised compiles as for users; thorough also
-# checks every annotation, shapes by jaxtyping and types by beartype. An int is a fine float, as in Python.
+# Tests are compiled in little time, not for speed. FEDTIER_TESTS=thorough compiles as for users and checks every annotation,
+# shapes by jaxtyping and types by beartype. An int is a fine float, as in Python.
 if os.environ.get("FEDTIER_TESTS") == "thorough":
     from jaxtyping import install_import_hook
 
     install_import_hook("fedtier", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))").__enter__()
-elif os.environ.get("FEDTIER_TESTS") != "optimised":
+else:
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 
 import jax

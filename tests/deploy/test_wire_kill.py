@@ -16,8 +16,8 @@ from .test_wire import model, setup
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["zo_hfl", "scaffold"])
-def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_models(tmp_path, method):
+@pytest.mark.parametrize(("method", "kills"), [("zo_hfl", 5), ("scaffold", 2)])
+def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_models(tmp_path, method, kills):
     setup(tmp_path, f"method.name={method}", "run.rounds=60", "run.eval_every=4")
     environment = os.environ | {"FEDTIER_CACHE": str(tmp_path / "cache")}
 
@@ -40,7 +40,7 @@ def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_mode
                 with suppress(ProcessLookupError):
                     os.kill(int(dice.choice(line.split()[1:])), signal.SIGKILL)
                 shot += 1
-            if lives < 6 and asked > 8 and dice.random() < 0.05:
+            if lives <= kills and asked > 8 and dice.random() < 0.05:
                 time.sleep(dice.uniform(0, 0.1))
                 victim.send_signal(signal.SIGKILL)
                 break
@@ -49,7 +49,7 @@ def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_mode
             break
         assert lives < 12
     print(f"{method}: {lives} lives of the server, {shot} solvers shot; undisturbed {length:.1f} s")
-    assert lives >= 3 and shot >= 3
+    assert lives > kills // 2 and shot >= 3
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert np.array_equal(model(killed), model(whole))
     ours, theirs = metrics(killed), metrics(whole)
