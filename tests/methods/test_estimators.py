@@ -256,7 +256,7 @@ class TestTheServersHelp:
         server = moves.init(jnp.full(6, 2.0))
         path = []
         for r in range(rounds):
-            server = moves.step(lambda x, rows: 0.5 * jnp.sum(x**2), server, g, self.view, jnp.asarray(r), keys.root(r))
+            server = moves.step(lambda x, rows: 0.5 * jnp.sum(x**2), server, lambda x: g, self.view, jnp.asarray(r), keys.root(r))
             path.append(np.asarray(server.x))
         return np.asarray(server.x), np.asarray(moves.model(server)), path
 
