@@ -252,11 +252,11 @@ class TestTheServersHelp:
     view = federation.view(federation.server)
 
     def step(self, g, rounds=1, **options):
-        moves = descent(0.1, batch=1, **options)
+        moves, loss = descent(0.1, batch=1, **options), lambda x, rows: 0.5 * jnp.sum(x**2)
         server = moves.init(jnp.full(6, 2.0))
         path = []
         for r in range(rounds):
-            server = moves.step(lambda x, rows: 0.5 * jnp.sum(x**2), server, lambda x: g, self.view, jnp.asarray(r), keys.root(r))
+            server = moves.step(loss, server, lambda x: g, self.view, jnp.asarray(r), keys.root(r))
             path.append(np.asarray(server.x))
         return np.asarray(server.x), np.asarray(moves.model(server)), path
 
