@@ -36,9 +36,11 @@ def compare_records(one: Path, other: Path) -> Compared:
     site, server = records if sides[0] else records[::-1]
     name = _name_of(site, server)
     there = [line for line in server if line.said.get("who") == name]
-    letters = _arrived(_way(there, "out"), _way(site, "in"), "the server's", since_start=server[0].said["line"] == 0)
-    replies = _arrived(_way(site, "out"), _way(there, "in"), "the site's", since_start=site[0].said["line"] == 0)
-    return Compared(name, letters, replies, len(_way(there, "out")) - letters, len(_way(site, "out")) - replies)
+    down, up = (_way(there, "out"), _way(site, "in")), (_way(site, "out"), _way(there, "in"))
+    begun = [lines[0].said["line"] == 0 for lines in (server, site)]
+    letters = _arrived(*down, "the server's", since_start=begun[0])
+    replies = _arrived(*up, "the site's", since_start=begun[1])
+    return Compared(name, letters, replies, _lost(*down, since_start=begun[1]), _lost(*up, since_start=begun[0]))
 
 
 def _way(lines: list[Line], way: str) -> list[Line]:
@@ -61,9 +63,18 @@ def _arrived(sent: list[Line], received: list[Line], whose: str, *, since_start:
     """How many letters were received, all of which were sent; where the sender's record no longer reaches back to its start,
     from the first on that both still keep."""
     known = {line.said["sha256"] for line in sent}
-    first = next((k for k, line in enumerate(received) if line.said["sha256"] in known), len(received))
-    kept = received if since_start else received[first:]
+    kept = received if since_start else _from_first(received, known)
     rule, hint = f"was received, but {whose} record does not say that it was sent", "one of the records was cut or rewritten"
     for line in kept:
         require(line.said["sha256"] in known, line.place, line.said.get("kind"), rule, hint)
     return len(kept)
+
+
+def _lost(sent: list[Line], received: list[Line], *, since_start: bool) -> int:
+    """How many letters were sent and not received, as far back as the receiver's record reaches."""
+    known = {line.said["sha256"] for line in received}
+    return sum(line.said["sha256"] not in known for line in (sent if since_start else _from_first(sent, known)))
+
+
+def _from_first(lines: list[Line], known: set[str]) -> list[Line]:
+    return lines[next((k for k, line in enumerate(lines) if line.said["sha256"] in known), len(lines)) :]

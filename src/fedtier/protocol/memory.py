@@ -126,7 +126,7 @@ class Memory:
         except Damaged as error:
             with told(path):
                 aside = set_aside(path, previous(path))
-            rule = f"{error.rule}{aside}; this site forgets the run and starts it anew"
+            rule = f"is damaged{aside}: this site forgets the run and starts it anew; {error.rule}"
             say(f"{error.name}: {rule}")
             raise Damaged(MEMORY, NOTHING, rule) from None
 
