@@ -26,6 +26,7 @@ from fedtier.experiments.metrics import traffic
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run_folder import RunFolder
 from fedtier.methods import registry
+from fedtier.storage.checksums import unstamped
 
 SMALL = ["data.name=synthetic", "data.clients=4", "data.partition=natural", "data.client_test_share=0.3"]
 SHORT = [*SMALL, "run.rounds=6", "run.eval_every=2", "run.checkpoint_every=4", "run.tau=1", "method.batch=4"]
@@ -137,7 +138,7 @@ def test_a_missing_number_in_a_file_is_refused_where_the_user_says_so(fedtier, w
 
 
 def metrics(folder: Path) -> list[dict]:
-    rows = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
+    rows = [unstamped(line) for line in (Path(folder) / "metrics.jsonl").read_bytes().splitlines()]
     return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 

@@ -119,8 +119,9 @@ def copy(source: Path, target: Path) -> Path:
     return shutil.copytree(source, target)
 
 
-def test_a_truncated_checkpoint_is_refused_by_name_and_nothing_else_is_touched(fedtier, whole, tmp_path):
+def test_a_truncated_checkpoint_without_one_before_it_is_refused_by_name_and_nothing_else_is_touched(fedtier, whole, tmp_path):
     folder = copy(whole.folder, tmp_path / "cut")
+    (folder / "previous-checkpoint.safetensors").unlink()
     data = (folder / "checkpoint.safetensors").read_bytes()
     for size in (0, 5, len(data) // 2, len(data) - 1):
         (folder / "checkpoint.safetensors").write_bytes(data[:size])
@@ -144,8 +145,8 @@ def test_a_damaged_line_of_metrics_is_named_and_a_half_written_one_is_no_row(who
     lines = (folder / "metrics.jsonl").read_text()
     (folder / "metrics.jsonl").write_text(lines + '{"round": 8, "se')
     assert len(RunFolder(folder).rows()) == lines.count("\n")
-    (folder / "metrics.jsonl").write_text(lines.replace('"seed"', '"se', 1))
-    with pytest.raises(FedtierError, match=r"metrics\.jsonl, line 1: is damaged"):
+    (folder / "metrics.jsonl").write_text(lines.replace('"round": 0', '"round": 9', 1))
+    with pytest.raises(FedtierError, match=r"metrics\.jsonl, line 1: is damaged: its checksum does not hold"):
         running.resume_experiment(folder, progress=QUIET)
     (folder / "metrics.jsonl").write_text("")
     with pytest.raises(FedtierError, match=r"has 0 rows, the checkpoint was written after 4"):

@@ -29,8 +29,12 @@ def test_each_line_has_the_hash_of_the_line_before_it_also_over_restarts(tmp_pat
     assert verify_record(tmp_path) == (0, 10, 10, 0, before)
 
 
-@pytest.mark.parametrize("how", ["changed", "removed", "put in", "swapped", "the first removed", "no JSON"])
-def test_a_line_that_is_touched_breaks_the_chain_and_is_named(tmp_path, how):
+TOUCHED = {"changed": 5, "removed": 4, "put in": 5, "swapped": 4, "the first one's start": 1, "no JSON": 4, "cut short": 8}
+
+
+@pytest.mark.parametrize("how", TOUCHED)
+def test_a_line_that_is_touched_breaks_the_chain_and_is_named(fedtier, tmp_path, how):
+    """Of eight lines; a changed one is noticed by the line after it, which holds its hash."""
     fill(tmp_path, 4)
     path = tmp_path / FILE
     lines = path.read_bytes().splitlines(keepends=True)
@@ -42,13 +46,26 @@ def test_a_line_that_is_touched_breaks_the_chain_and_is_named(tmp_path, how):
         lines.insert(3, lines[3])
     elif how == "swapped":
         lines[3], lines[4] = lines[4], lines[3]
-    elif how == "the first removed":
+    elif how == "the first one's start":
         lines[0] = lines[0].replace(START.encode(), b"1" * 64)
+    elif how == "cut short":
+        lines[7] = lines[7][: len(lines[7]) // 2]
     else:
         lines[3] = b"what?\n"
     path.write_bytes(b"".join(lines))
-    with pytest.raises(FedtierError, match=r"record\.jsonl"):
-        verify_record(tmp_path)
+    code, out, err = fedtier("record", tmp_path)
+    assert code == 2 and out == "" and f"record.jsonl, line {TOUCHED[how]}: " in err and "hint: " in err
+
+
+def test_a_whole_record_is_verified_with_exit_code_0_and_a_cut_at_a_lines_end_shows_in_the_last_hash(fedtier, tmp_path):
+    fill(tmp_path, 4)
+    path = tmp_path / FILE
+    lines = path.read_bytes().splitlines(keepends=True)
+    for kept in (8, 7):  # the chain alone cannot miss its end
+        path.write_bytes(b"".join(lines[:kept]))
+        code, out, _ = fedtier("record", tmp_path)
+        assert code == 0 and f"{kept} lines from number 0 on" in out
+        assert out.splitlines()[-1] == hashlib.sha256(lines[kept - 1][:-1]).hexdigest()
 
 
 def test_a_line_that_a_crash_left_unfinished_is_cut_off_and_the_next_line_says_so(tmp_path):

@@ -67,22 +67,34 @@ def join(kit: tyro.conf.Positional[Path], state: Path, data: Place = None, site:
     join_federation(kit, data, state, site)
 
 
-def record(folder: tyro.conf.Positional[Path], json: bool = False) -> None:
-    """Check the record of all letters that came and went at a site or at a server: was a line changed, removed or put in?
+def record(folder: tyro.conf.Positional[Path], against: Place = None, json: bool = False) -> None:
+    """Verify the record of all letters that came and went at a site or at a server: was a line changed, removed or put in?
 
     Args:
         folder: A site's state folder, or the folder of a run between sites.
+        against: The other end's folder: whatever one end has received, the other must have sent.
         json: One JSON object on stdout instead of words.
     """
+    from ..protocol.audit import compare_records
     from ..protocol.record import verify_record
 
-    within = folder / "memory"  # where `join` keeps it
-    found = verify_record(within if within.exists() else folder)
+    place = _record_in(folder)
+    found = verify_record(place)
+    both = None if against is None else compare_records(place, _record_in(against))
     if json:
-        show(found._asdict())
+        show(found._asdict() | ({} if both is None else {"against": both._asdict()}))
         return
     words = f"{found.lines} lines from number {found.first} on: {found.letters} letters and replies, {found.refused} refusals"
-    show(f"{words}\nevery line follows from the one before it; the last one's hash is\n{found.last}")
+    words += f"\nevery line follows from the one before it; the last one's hash is\n{found.last}"
+    if both is not None:
+        words += f"\nboth ends agree on {both.letters} letters to {both.site} and {both.replies} replies"
+        words += f"; lost on the way: {both.lost_letters} letters, {both.lost_replies} replies"
+    show(words)
+
+
+def _record_in(folder: Path) -> Path:
+    within = folder / "memory"  # where `join` keeps it
+    return within if within.exists() else folder
 
 
 def flower(

@@ -11,6 +11,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,26 @@ from ..compilation import jitted
 from ..datasets import Preparation
 from ..engines import State
 from ..engines.engine import check_federation, initial_state
-from ..errors import require
+from ..errors import NOTHING, require
 from ..experiments.assemble import Experiment
 from ..experiments.metrics import Quality, Scores, evaluated_clients, global_scores
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row
 from ..experiments.run import Result
-from ..experiments.run_folder import RunFolder
+from ..experiments.run_folder import CHECKPOINT, FORMAT, METRICS, RunFolder
 from ..experiments.stopping import Stopped
 from ..experiments.verdicts import check_judges, verdict_row, verdicts
 from ..federation import Plan
 from ..protocol import Ask, Driver, Interrupted, Job, Ledger, Record, ServerSeal, drive, message_shapes
+from ..storage.array_files import ArrayFile
+from ..storage.checksums import stamped, unstamped
+from ..storage.files import Damaged, previous, read_generations, set_aside
 from .rows import open_server, specs
 from .settings import WireRun, load_run_file
 from .site import brief_of
 
-CHECKPOINT = "checkpoint.safetensors"
+WIRE = "wire.json"
+HINT = "put back a copy of the run's folder that is no older than the sites' memories, or start the run anew with another --out"
 
 
 def serve_rounds(
@@ -49,23 +54,46 @@ def serve_rounds(
     run = load_run_file(run_file)
     experiment, preparation = open_server(run)
     with RunFolder(folder).held() as files:
-        run_id = _run_id(run, files, experiment.dataset.digest())
+        run_id = _run_id(run, files)
         return _Server(run, experiment, preparation, files, run_id, ask, progress, stopped, seal).serve()
 
 
-def _run_id(run: WireRun, files: RunFolder, data: str) -> bytes:
+def _run_id(run: WireRun, files: RunFolder) -> bytes:
     """The run's id: a new one unless the folder holds this very run."""
-    wire = files.folder / "wire.json"
     content: dict[str, Any] = {"sites": run.wire.sites, "config": run.config.digest()}
-    if not wire.exists():
+    path = files.folder / WIRE
+    if not path.exists() and not _checkpoints(files):
         files.refuse_second_run()
-        files.write("wire.json", json.dumps({"run": secrets.token_hex(16)} | content).encode())
-    found = json.loads(wire.read_text(encoding="utf-8"))
+        files.write(WIRE, stamped({"run": secrets.token_hex(16)} | content).encode())
+    found = _wire(path) or _wire_of_checkpoint(files)
     same = {key: found.get(key) for key in content} == content
     require(same, "folder", str(files.folder), "holds another run, or other sites", "choose another folder")
-    if not (files.folder / "config.toml").exists():
-        files.begin(run.config, data)
     return bytes.fromhex(found["run"])
+
+
+def _wire(path: Path) -> dict[str, Any] | None:
+    """What wire.json says; None where it is gone or damaged."""
+    try:
+        return unstamped(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _wire_of_checkpoint(files: RunFolder) -> dict[str, Any]:
+    """What wire.json said when a checkpoint was written; the file is then written again."""
+    for path in _checkpoints(files):
+        with suppress(Damaged):
+            text = ArrayFile(path, FORMAT, HINT).words.get("wire", "")
+            if text:
+                files.write(WIRE, text.encode())
+                files.log(f"{files.folder / WIRE}: is damaged or gone; written again from {path.name}")
+                return unstamped(text.encode())
+    raise Damaged(str(files.folder / WIRE), NOTHING, "is damaged, and no checkpoint tells what it said", HINT)
+
+
+def _checkpoints(files: RunFolder) -> list[Path]:
+    newest = files.folder / CHECKPOINT
+    return [path for path in (newest, previous(newest)) if path.exists()]
 
 
 class _Server:
@@ -93,7 +121,10 @@ class _Server:
         )  # fmt: skip
         record = None if seal is None else Record(store.folder, durable=False)
         self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped, seal=seal, record=record)
-        self.first, self.ledger, self.spent, self.written = self._resumed(Ledger.first(state.server, len(run.wire.sites)))
+        self.reached, self.written, self.spent = 0, 0, 0.0
+        self.wire = stamped({"run": run_id.hex(), "sites": run.wire.sites, "config": run.config.digest()})
+        self.first, self.ledger = self._resumed(Ledger.first(state.server, len(run.wire.sites)))
+        self.store.keep_plan(experiment.plan, self.note)
         self.measure = jitted(
             lambda server, federation: global_scores(
                 experiment, experiment.method.global_model(server),
@@ -104,16 +135,53 @@ class _Server:
         self.reached = self.first
         self.clock = time.perf_counter()
 
-    def _resumed(self, first: Ledger) -> tuple[int, Ledger, float, int]:
-        if not (self.store.folder / CHECKPOINT).exists():
-            self.store.keep_rows(0)
-            self.store.write_arrays("plan.safetensors", self.experiment.plan)
-            return 0, first, 0.0, 0
-        ledger, words = self.store.read_arrays(CHECKPOINT, like=first)
-        self.store.keep_rows(int(words["rows"]))
-        self.store.log(f"goes on after round {words['round']}")
+    def _resumed(self, first: Ledger) -> tuple[int, Ledger]:
+        """The round to go on with and the ledger before it. A folder with a config.toml has had a checkpoint."""
+        self.clock = time.perf_counter()
+        found = self._read_checkpoint(first)
+        if found is None:
+            begun = (self.store.folder / "config.toml").exists()
+            path = self.store.folder / CHECKPOINT
+            if begun:
+                raise Damaged(str(path), NOTHING, "is gone, and the sites remember the rounds that it counted", HINT)
+            self.store.keep_rows([])
+            self.save(first, 0)
+            self.store.begin(self.run.config, self.experiment.dataset.digest())
+            return 0, first
+        ledger, words = found
+        number, self.spent = int(words["round"]), float(words["seconds"])
+        self._keep_rows(int(words["rows"]))
         ledger = ledger._replace(server=jax.tree.map(jnp.asarray, ledger.server))
-        return int(words["round"]), ledger, float(words["seconds"]), int(words["rows"])
+        if self.written < int(words["rows"]):
+            self.save(ledger, number)
+        self.store.log(f"goes on after round {number}")
+        return number, ledger
+
+    def _read_checkpoint(self, like: Ledger) -> tuple[Ledger, dict[str, str]] | None:
+        def read(path: Path) -> tuple[Ledger, dict[str, str]]:
+            ledger, words = self.store.read_arrays(path.name, like=like)
+            require(words.get("wire", self.wire) == self.wire, str(path), NOTHING, "belongs to another run", HINT)
+            rule = f"says that {words['round']} rounds were played, the run has {self.run.config.run.rounds}"
+            require(0 <= int(words["round"]) <= self.run.config.run.rounds, str(path), NOTHING, rule, HINT)
+            return ledger, words
+
+        try:
+            return read_generations(self.store.folder / CHECKPOINT, read, self.note)
+        except Damaged as error:
+            raise Damaged(error.name, error.value, error.rule, HINT) from None
+
+    def _keep_rows(self, count: int) -> None:
+        """The first `count` rows of metrics. Those that are damaged cannot be measured again: they are left out, and
+        a line says so."""
+        rows, damaged = self.store.sound_rows()
+        damaged = [number for number in damaged if number <= count]
+        kept = rows[: count - len(damaged)]
+        if len(kept) < count:
+            path = self.store.folder / METRICS
+            said = f"lines {', '.join(map(str, damaged))} are damaged" if damaged else "is cut short"
+            self.note(f"{path}: {said}; goes on with {len(kept)} of {count} rows" + set_aside(path))
+        self.store.keep_rows(kept)
+        self.written = len(kept)
 
     def serve(self) -> Result:
         config, rounds = self.run.config, self.run.config.run.rounds
@@ -132,7 +200,7 @@ class _Server:
 
     def save(self, ledger: Ledger, number: int) -> None:
         words = {"round": number, "rows": self.written, "seconds": self.seconds(), "config": self.run.config.digest()}
-        self.store.write_arrays(CHECKPOINT, ledger, **words)
+        self.store.write_arrays(CHECKPOINT, ledger, keep_previous=True, wire=self.wire, **words)
         self.reached = number
 
     def evaluate(self, ledger: Ledger, number: int) -> Ledger:

@@ -15,6 +15,7 @@ import numpy as np
 from ..engines import Replies, State, finite_seeds, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from ..own_code.by_path import short
+from ..storage.files import read_generations
 from .assemble import Experiment, assemble
 from .config import Config, load_config
 from .data import seeds_of
@@ -24,7 +25,7 @@ from .newcomers import newcomer_evaluator, newcomer_row
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
-from .run_folder import DIVERGED_FILE, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
+from .run_folder import CHECKPOINT, DIVERGED_FILE, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
 from .stopping import Stopped, stop_signals
 from .uncompiled import engine_of
 from .verdicts import Verdict, check_judges, verdict_row, verdicts
@@ -32,7 +33,6 @@ from .verdicts import Verdict, check_judges, verdict_row, verdicts
 MOST_NAMED = 5  # clients in a warning about lost replies
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 STEERS = ("server_lr", "client_lr", "penalty", "lr")  # keys that make a run wild when they are too large
-CHECKPOINT = "checkpoint.safetensors"
 PREPARATION = "preprocessing.json"
 
 
@@ -151,18 +151,50 @@ class Session:
         self.diverged: dict[int, DivergedSeed] = {}  # by the seed's place: they stay in the state of their last sound stop
 
     def restore(self) -> None:
-        """Goes back to the checkpoint on disk, if there is one: the state, and the rows that were written by then."""
-        if (self.files.folder / CHECKPOINT).exists():
-            words = self._load_checkpoint()
-            self.round, self.written, self.spent = int(words["round"]), int(words["rows"]), float(words["seconds"])
-            seeds = seeds_of(self.experiment.config)
+        """Goes back to the checkpoint on disk, if there is one: the state, and the rows that were written by then. Where it, or
+        a row, is damaged: to the generation before it."""
+        found = read_generations(self.files.folder / CHECKPOINT, self._read_checkpoint, self._say)
+        if found is None:
+            if self.files.sound_rows()[0]:
+                self._say("there is no checkpoint: starts again from round 0")
+            self.files.keep_rows([])
+            return
+        self.state, words, rows = found
+        self.round, self.spent = int(words["round"]), float(words["seconds"])
+        self._restore_diverged(words)
+        due = self.files.due_rows(rows, self.experiment.config.run)
+        self.written = len(due)
+        if len(due) < len(rows):  # extended: the checkpoint says so before the rows go
+            self.clock = time.perf_counter()
+            self._checkpoint()
+        self.files.keep_rows(due)
+
+    def _read_checkpoint(self, path: Path) -> tuple[State, dict[str, str], list[dict[str, Any]]]:
+        """The state, the words and the rows of a checkpoint of this very run."""
+        state, words = self.files.read_arrays(path.name, like=self.state, newer=("replies.",))
+        config = self.experiment.config
+        digest = config.digest(endless=True)
+        if words.get("config") not in (digest, config.digest()):
+            rule = f"belongs to another run: its configuration has the digest {words.get('config')}, not {digest}"
+            raise FedtierError(str(path), NOTHING, rule, HINT_DAMAGED)
+        last, rounds = int(words["round"]), config.run.rounds
+        require(last <= rounds, "run.rounds", rounds, f"the run has played {last} already", "a run is never shortened")
+        return jax.tree.map(jax.numpy.asarray, state), words, self.files.rows(int(words["rows"]))
+
+    def _restore_diverged(self, words: dict[str, str]) -> None:
+        """The seeds that ended by then, as the checkpoint says; the file beside it is mended if it says otherwise."""
+        if "diverged" in words:
+            gone = [DivergedSeed(*seed) for seed in json.loads(words["diverged"])]
+            if gone:
+                self.files.write_diverged_seeds(gone)
+        else:  # written before the checkpoint told
             gone = [seed for seed in self.files.diverged_seeds() if seed.by <= self.round]  # the others are found again
-            self.diverged = {seeds.index(seed.seed): seed for seed in gone}
-            due = self.files.due_rows(self.written, self.experiment.config.run)
-            if due < self.written:  # extended: the checkpoint says so before the rows go
-                self.written, self.clock = due, time.perf_counter()
-                self._checkpoint()
-        self.files.keep_rows(self.written)
+        seeds = seeds_of(self.experiment.config)
+        self.diverged = {seeds.index(seed.seed): seed for seed in gone}
+
+    def _say(self, line: str) -> None:
+        self.files.log(line)
+        self.progress.say(line)
 
     def play(self, listener: Listener) -> Result:
         """From where it stands to the last round."""
@@ -189,8 +221,7 @@ class Session:
 
     def _write_once(self) -> None:
         """What is known before the first round; a run that was stopped early may lack it."""
-        if not (self.files.folder / "plan.safetensors").exists():
-            self.files.write_arrays("plan.safetensors", self.experiment.plan)
+        self.files.keep_plan(self.experiment.plan, self._say)
         counts = labels_of_experiment(self.experiment)
         self.progress.say(*counts.said)
         if not (self.files.folder / "partition.json").exists():
@@ -272,18 +303,9 @@ class Session:
     def _checkpoint(self) -> None:
         digest = self.experiment.config.digest(endless=True)
         words = {"round": self.round, "rows": self.written, "seconds": self._seconds(), "config": digest}
+        words["diverged"] = json.dumps([[*seed] for seed in self.diverged.values()])
         with self.profile.span("checkpoints", f"round {self.round}"):
-            self.files.write_arrays(CHECKPOINT, self.state, **words)
-
-    def _load_checkpoint(self) -> dict[str, str]:
-        state, words = self.files.read_arrays(CHECKPOINT, like=self.state, newer=("replies.",))
-        config = self.experiment.config
-        digest = config.digest(endless=True)
-        if words.get("config") not in (digest, config.digest()):
-            rule = f"belongs to another run: its configuration has the digest {words.get('config')}, not {digest}"
-            raise FedtierError(str(self.files.folder / CHECKPOINT), NOTHING, rule, HINT_DAMAGED)
-        self.state = jax.tree.map(jax.numpy.asarray, state)
-        return words
+            self.files.write_arrays(CHECKPOINT, self.state, keep_previous=True, **words)
 
     def _leave_behind(self, wild: dict[int, str], stop: int) -> None:
         """Seeds that are found wild at `stop` end in the state of the last stop; with the last of them the run does."""

@@ -5,6 +5,7 @@ plan.safetensors     cohorts, local steps, drop-outs                 clients.jso
 partition.json       who has how many of which class, first seed     model.safetensors     the final global models
 preprocessing.json   how rows become a model's inputs, by seed
 checkpoint.safetensors   the state after the round it names          environment.json, run.log
+previous-checkpoint.safetensors   the one before it, for when that one is damaged
 diverged.json        why there is no end, where there is none        labels.json       what a comparison calls the run
 diverged_seeds.json  the seeds that have no end where others have one
 lock                 held by the process that writes here
@@ -29,10 +30,12 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import PyTree
 
-from ..errors import NOTHING, FedtierError, require
+from ..errors import NOTHING, FedtierError
+from ..federation import Plan
 from ..own_code import by_path
-from ..storage import named_arrays
-from ..storage.files import Lock, make_folder, told, write_whole
+from ..storage import array_files
+from ..storage.checksums import is_overlong, stamped, unstamped
+from ..storage.files import Damaged, Lock, make_folder, told, write_whole
 from .config import Config, RunTable
 
 FORMAT = "fedtier-1"
@@ -50,9 +53,13 @@ NUMERIC = (
     "own_code",
     "experiments",
 )
+CHECKPOINT, METRICS, PLAN = "checkpoint.safetensors", "metrics.jsonl", "plan.safetensors"
 SET_ASIDE = "set-aside"  # runs in here are kept, but nobody looks at them unless told to
 DIVERGED_FILE, DIVERGED_SEEDS_FILE, LABELS_FILE = "diverged.json", "diverged_seeds.json", "labels.json"
-HINT_DAMAGED = "the run's other files are untouched; start again with `fedtier run` and the folder's config.toml"
+HINT_DAMAGED = (
+    f"`fedtier resume` mends what it can; without {CHECKPOINT} and previous-{CHECKPOINT} it computes the run "
+    "again from round 0, to the same numbers"
+)
 
 
 class DivergedSeed(NamedTuple):
@@ -143,13 +150,27 @@ class RunFolder:
         """The whole file or the old one: temporary file, fsync, rename, fsync of the folder."""
         write_whole(self.folder / name, data)
 
-    def write_arrays(self, name: str, tree: PyTree, **words: Any) -> None:
-        named_arrays.save(self.folder / name, tree, {"format": FORMAT} | {key: str(value) for key, value in words.items()})
+    def write_arrays(self, name: str, tree: PyTree, *, keep_previous: bool = False, **words: Any) -> None:
+        """The tree as a file with checksums; `words` go into its header. The old one stays as the previous
+        generation if asked for."""
+        told = {"format": FORMAT} | {key: str(value) for key, value in words.items()}
+        array_files.save(self.folder / name, tree, told, keep_previous=keep_previous)
 
     def read_arrays(self, name: str, like: PyTree, newer: tuple[str, ...] = ()) -> tuple[PyTree, dict[str, str]]:
-        """The tree and the words written with it; refuses a damaged or foreign file by name. `newer` as `named_arrays.load` has
+        """The tree and the words written with it; refuses a damaged or foreign file by name. `newer` as `array_files.load` has
         it."""
-        return named_arrays.load(self.folder / name, like, FORMAT, HINT_DAMAGED, newer=newer)
+        return array_files.load(self.folder / name, like, FORMAT, HINT_DAMAGED, newer=newer)
+
+    def keep_plan(self, plan: Plan, say: Callable[[str], None]) -> None:
+        """The plan, which the configuration determines, as a file to look at; one that is damaged is written again."""
+        path = self.folder / PLAN
+        if path.exists():
+            try:
+                array_files.ArrayFile(path, FORMAT, HINT_DAMAGED).whole()
+                return
+            except Damaged as error:
+                say(f"{path}: {error.rule}; written again")
+        self.write_arrays(PLAN, plan)
 
     def write_diverged_seeds(self, seeds: list[DivergedSeed]) -> None:
         self.write(DIVERGED_SEEDS_FILE, json.dumps([seed._asdict() for seed in seeds]).encode())
@@ -163,36 +184,57 @@ class RunFolder:
             raise FedtierError(str(path), NOTHING, f"is damaged: {error}", HINT_DAMAGED) from None
 
     def append(self, rows: list[dict[str, Any]]) -> None:
-        path = self.folder / "metrics.jsonl"
+        """Adds rows of metrics, each with its checksum."""
+        path = self.folder / METRICS
         with told(path), open(path, "a", encoding="utf-8") as file:
-            file.write("".join(json.dumps(row) + "\n" for row in rows))
+            file.write("".join(stamped(row) + "\n" for row in rows))
             file.flush()
             os.fsync(file.fileno())
 
     def rows(self, count: int | None = None) -> list[dict[str, Any]]:
-        """The first `count` metrics so far; a half-written last line, left by a crash, is not one of them."""
-        path = self.folder / "metrics.jsonl"
-        lines = path.read_bytes().split(b"\n")[:-1][:count] if path.exists() else []
-        rows = []
-        for number, line in enumerate(lines, 1):
-            try:
-                rows.append(json.loads(line))
-            except ValueError as error:
-                raise FedtierError(f"{path}, line {number}", NOTHING, f"is damaged: {error}", HINT_DAMAGED) from None
+        """The first `count` metrics so far, all of them unless told; a half-written last line, left by a crash, is not one of
+        them. Refuses damaged lines, and fewer of them than there were at the last checkpoint."""
+        path, promised = self.folder / METRICS, self._promised() if count is None else count
+        lines, tail = self._lines()
+        rows = [_row(path, number, line) for number, line in enumerate(lines[:count], 1)]
+        if count is None and is_overlong(tail):
+            raise Damaged(f"{path}, line {len(lines) + 1}", NOTHING, "is damaged: it does not end", HINT_DAMAGED)
+        if len(rows) < promised:
+            rule = f"has {len(rows)} rows, the checkpoint was written after {promised}"
+            raise Damaged(str(path), NOTHING, rule, HINT_DAMAGED)
         return rows
 
-    def keep_rows(self, count: int) -> None:
-        """Forgets rows written after the checkpoint that a resumed run starts from."""
-        kept = self.rows(count)
-        rule = f"has {len(kept)} rows, the checkpoint was written after {count}"
-        require(len(kept) == count, str(self.folder / "metrics.jsonl"), NOTHING, rule, HINT_DAMAGED)
-        self.write("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept).encode())
+    def sound_rows(self) -> tuple[list[dict[str, Any]], list[int]]:
+        """The rows that are whole, and the numbers of the lines that are damaged."""
+        rows, damaged = [], []
+        lines, _ = self._lines()
+        for number, line in enumerate(lines, 1):
+            try:
+                rows.append(_row(self.folder / METRICS, number, line))
+            except Damaged:
+                damaged.append(number)
+        return rows, damaged
 
-    def due_rows(self, count: int, run: RunTable) -> int:
-        """How many of the first `count` rows a run of this length has: one that was extended does not stop at its old end,
-        whose rows are the last."""
-        ends = [row["round"] for row in self.rows(count)]
-        return count - sum(end % run.eval_every != 0 and end != run.rounds for end in ends)
+    def keep_rows(self, rows: list[dict[str, Any]]) -> None:
+        """These rows and no others: forgets those written after the checkpoint that a resumed run starts from."""
+        self.write(METRICS, "".join(stamped(row) + "\n" for row in rows).encode())
+
+    def _lines(self) -> tuple[list[bytes], bytes]:
+        path = self.folder / METRICS
+        *lines, tail = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        return lines, tail
+
+    def _promised(self) -> int:
+        """How many rows the last checkpoint says there were; 0 where it cannot tell."""
+        try:
+            return int(array_files.ArrayFile(self.folder / CHECKPOINT, FORMAT, "").words.get("rows", 0))
+        except FedtierError:
+            return 0
+
+    def due_rows(self, rows: list[dict[str, Any]], run: RunTable) -> list[dict[str, Any]]:
+        """Those of the first `rows` that a run of this length has: one that was extended does not stop at its old end, whose
+        rows are the last."""
+        return [row for row in rows if row["round"] % run.eval_every == 0 or row["round"] == run.rounds]
 
     def final_rows(self, config: Config) -> list[dict[str, Any]]:
         """The row of each seed after the last round, by the seed's number; a round that was written twice counts once."""
@@ -204,6 +246,13 @@ class RunFolder:
         path = self.folder / "run.log"
         with told(path), open(path, "a", encoding="utf-8") as file:
             file.write(f"{stamp} {line}\n")
+
+
+def _row(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        return unstamped(line)
+    except ValueError as error:
+        raise Damaged(f"{path}, line {number}", NOTHING, f"is damaged: {error}", HINT_DAMAGED) from None
 
 
 def _version(package: str) -> str | None:

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import trees
-from ..errors import FedtierError, require
+from ..errors import NOTHING, FedtierError, require
 from . import letters
 from .exchange import Answer, Exchange
 from .ledger import Job, Ledger, Rules
@@ -64,13 +64,15 @@ class Driver:
         self._exchange, self._note, self.stopped = Exchange(ask, seal, record), note, stopped
         self._most = reply_limit(job.up)  # bytes of a reply
         self._knock_at: dict[int, float] = dict.fromkeys(range(len(job.names)), 0.0)  # sites that are away
+        self._number = 0  # the round that is played, or comes next
+        self._later: dict[int, int] = {}  # the rounds that sites know to have counted, where this server has not played them
         self._open, self._close = (partial(f, job.method, len(job.names)) for f in (open_round, close_round))
 
     # -- before the first round
 
-    def start(self, ledger: Ledger) -> Ledger:
-        """The barrier: hello until `rules.start` sites have answered."""
-        ledger, clients = ledger.copied(), range(len(self.job.names))
+    def start(self, ledger: Ledger, first: int = 0) -> Ledger:
+        """The barrier before round `first`: hello until `rules.start` sites have answered."""
+        ledger, clients, self._number = ledger.copied(), range(len(self.job.names)), first
         for attempt in range(1 << 62):
             self.greet(list(self._knock_at), ledger)
             there = [i for i in clients if i not in self._knock_at]
@@ -94,10 +96,14 @@ class Driver:
             if i not in answers:
                 continue
             try:
-                rows, held, version = read_welcome(answers[i].open(self._most), head)
+                rows, held, version, last = read_welcome(answers[i].open(self._most), head)
             except FedtierError as error:
                 self._refuse(i, ledger, f"its hello: {_line(error)}")
                 continue
+            if last > max(int(ledger.last[i]), self._number):
+                self._set_back(i, last, ledger)
+                continue
+            self._later.pop(i, None)
             if ledger.rows[i] not in (0, rows):
                 self._note(f"{self.job.names[i]}: has {rows} rows, had {ledger.rows[i]}")
             if version != OURS:
@@ -105,11 +111,20 @@ class Driver:
             ledger.rows[i], ledger.held[i] = rows, held
             del self._knock_at[i]
 
+    def _set_back(self, i: int, last: int, ledger: Ledger) -> None:
+        """A site knows that a round counted which this server has not played. Where most do, the server's folder is an older
+        copy, and no more asking helps; a single site may be wrong."""
+        self._later[i] = last
+        self._refuse(i, ledger, f"it knows that round {last} counted, this server is before round {self._number}")
+        rule = f"is of round {self._number}, but {self._names(self._later)} know that round {max(self._later.values())} counted"
+        hint = "the run's folder is an older copy: put the newer one back, or start the run anew in another folder"
+        require(2 * len(self._later) <= len(self.job.names), "checkpoint", NOTHING, rule, hint)
+
     # -- a round
 
     def play_round(self, ledger: Ledger, number: int) -> tuple[Ledger, PyTree]:
         """Round `number`: the ledger after it, and the method's info."""
-        job, ledger = self.job, ledger.copied()
+        job, ledger, self._number = self.job, ledger.copied(), number
         ids, steps, planned = (np.asarray(table[number]) for table in job.plan)
         at = (jnp.asarray(number, jnp.int32), jnp.asarray(ids))
         shared, owns, turn_keys = self._open(ledger.server, *at, jnp.asarray(steps), job.view, job.key)
@@ -222,6 +237,9 @@ class Driver:
         if answer.kind == Kind.UNKNOWN:
             self.greet([i], ledger)
             return [] if i in self._knock_at else [i]
+        if answer.last >= heads[i].round:
+            self._set_back(i, answer.last, ledger)
+            return []
         if not answer.last < heads[i].last:
             self._refuse(i, ledger, f"round {heads[i].round}: remembers round {answer.last}, which never counted")
             return []
@@ -299,7 +317,7 @@ def drive(
 ) -> Ledger:  # fmt: skip
     """Rounds `first` .. `rounds` - 1. `save` puts the ledger on disk and must have done so when it returns; `evaluate` is
     called before the first and after every round."""
-    ledger = driver.start(ledger)
+    ledger = driver.start(ledger, first)
     for number in range(first, rounds):
         ledger = evaluate(ledger, number)
         ledger, _ = driver.play_round(ledger, number)

@@ -3,8 +3,14 @@
     kept       the state after the last round that the server counted
     pending    the state and the reply of the round since then, of which the site does not yet know whether it counted
 
+    past       the replies to the letters of this round and the one before, so that a server which had to go back to the
+               checkpoint before its last gets the same answers again; old letters change nothing
+
 The next letter tells: its `last` is the last round of this site that counted. So a reply that was late, lost or refused
 leaves no trace, a repeated round gets the same reply, and both hold whatever dies in between.
+
+Two generations are kept. Where the newest is damaged the site goes on from the one before it; where both are, they are set
+aside, the letter in hand is refused in words, and the next one finds a site that does not know the run.
 """
 
 from __future__ import annotations
@@ -12,23 +18,36 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import PyTree
 
-from ..errors import NOTHING, FedtierError
-from ..storage import named_arrays
-from ..storage.files import make_private, told, write_whole
+from ..errors import NOTHING
+from ..storage import array_files, named_arrays
+from ..storage.checksums import stamped, unstamped
+from ..storage.files import Damaged, make_private, previous, read_generations, set_aside, told, write_whole
 
-FORMAT = "fedtier-site-1"
+FORMAT, MEMORY, BRIEF = "fedtier-site-1", "memory.safetensors", "brief.json"
 BEFORE = -1  # the round of the initial state
 
 
 class Pending(NamedTuple):
+    """The answer to the latest round."""
+
     round: int
     state: PyTree
+    reply: bytes
+    letter: str = ""  # checksum of the letter that it answers
+
+
+class Answered(NamedTuple):
+    """The answer to a letter of the rounds before."""
+
+    round: int
+    letter: str
     reply: bytes
 
 
@@ -38,6 +57,8 @@ class Memo(NamedTuple):
     round: int  # of `kept`
     kept: PyTree
     pending: Pending | None
+    past: tuple[Answered, ...] = ()
+    brief: str = ""  # checksum of the brief that the states belong to
 
 
 class Memory:
@@ -63,48 +84,73 @@ class Memory:
         place = self.place(run)
         if place is not None:
             make_private(place)
-            write_whole(place / "brief.json", json.dumps({"client": client, "brief": text}).encode())
+            write_whole(place / BRIEF, stamped({"client": client, "brief": text}).encode())
 
     def load_brief(self, run: bytes) -> tuple[int, str] | None:
+        """(the client's number, the brief); None where it is not known, or damaged: the server tells it again with a hello, and
+        `Memo.brief` says whether it is the same."""
         place = self.place(run)
-        if place is None or not (place / "brief.json").exists():
+        path = None if place is None else place / BRIEF
+        if path is None or not path.exists():
             return None
         try:
-            content = json.loads((place / "brief.json").read_text(encoding="utf-8"))
+            content = unstamped(path.read_bytes())
             return int(content["client"]), str(content["brief"])
-        except (OSError, ValueError, KeyError) as error:
-            raise FedtierError(str(place / "brief.json"), NOTHING, f"is damaged: {error}", _HINT) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            with told(path):
+                say(f"{path}: is damaged: {error}; asks the server for it" + set_aside(path))
+            return None
 
     def save(self, run: bytes, memo: Memo) -> None:
+        """Writes the memo down; the one before it stays as the previous generation."""
         place = self.place(run)
         if place is None:
             return
-        trees: dict[str, Any] = {"kept": memo.kept}
-        header = {"format": FORMAT, "kept": str(memo.round)}
+        trees: dict[str, Any] = {"kept": memo.kept, "past": [_bytes(one.reply) for one in memo.past]}
+        header = {"format": FORMAT, "kept": str(memo.round), "brief": memo.brief}
+        header["past"] = json.dumps([[one.round, one.letter] for one in memo.past])
         if memo.pending is not None:
-            trees["pending"] = memo.pending.state
-            header["pending"] = str(memo.pending.round)
-            trees["reply"] = np.frombuffer(memo.pending.reply, np.uint8)
-        named_arrays.save(place / "memory.safetensors", trees, header)
+            trees["pending"], trees["reply"] = memo.pending.state, _bytes(memo.pending.reply)
+            header |= {"pending": str(memo.pending.round), "letter": memo.pending.letter}
+        array_files.save(place / MEMORY, trees, header, keep_previous=True)
 
     def load(self, run: bytes, like: PyTree) -> Memo | None:
-        """The memo whose states are shaped like `like`; None where there is none yet."""
+        """The memo whose states are shaped like `like`; None where there is none yet. Damaged where no generation is good: they
+        are then set aside."""
         place = self.place(run)
-        path = None if place is None else place / "memory.safetensors"
-        if path is None or not path.exists():
+        if place is None:
             return None
-        found, header = named_arrays.load_arrays(path, FORMAT, _HINT)
+        path = place / MEMORY
         try:
-            kept, pending = int(header["kept"]), header.get("pending")
-        except (KeyError, ValueError) as error:
-            raise FedtierError(str(path), NOTHING, f"is damaged: {error}", _HINT) from None
-        shape: dict[str, Any] = {"kept": like}
-        if pending is not None:
-            shape |= {"pending": like, "reply": found.get("reply", np.zeros(0, np.uint8))}
-        trees = named_arrays.from_arrays(found, shape, str(path))
-        if pending is None:
-            return Memo(kept, trees["kept"], None)
-        return Memo(kept, trees["kept"], Pending(int(pending), trees["pending"], trees["reply"].tobytes()))
+            return read_generations(path, lambda path: _read(path, like), say)
+        except Damaged as error:
+            with told(path):
+                aside = set_aside(path, previous(path))
+            rule = f"is damaged{aside}: this site forgets the run and starts it anew; {error.rule}"
+            say(f"{error.name}: {rule}")
+            raise Damaged(MEMORY, NOTHING, rule) from None
 
 
-_HINT = "move the run's folder away; the site then starts the run anew, and the server is told"
+def say(line: str) -> None:
+    """A line in the site's own log."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _read(path: Path, like: PyTree) -> Memo:
+    file = array_files.ArrayFile(path, FORMAT, "")
+    arrays, words = file.whole(), file.words
+    past: list[tuple[int, str]] = json.loads(words.get("past", "[]"))
+    nothing = np.zeros(0, np.uint8)
+    shape: dict[str, Any] = {"kept": like, "past": [arrays.get(f"past.{k}", nothing) for k in range(len(past))]}
+    if "pending" in words:
+        shape |= {"pending": like, "reply": arrays.get("reply", nothing)}
+    found = named_arrays.from_arrays(arrays, shape, str(path))
+    answered = [Answered(*one, reply.tobytes()) for one, reply in zip(past, found["past"], strict=True)]
+    pending = None
+    if "pending" in words:
+        pending = Pending(int(words["pending"]), found["pending"], found["reply"].tobytes(), words.get("letter", ""))
+    return Memo(int(words["kept"]), found["kept"], pending, tuple(answered), words.get("brief", ""))
+
+
+def _bytes(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)

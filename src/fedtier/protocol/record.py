@@ -5,7 +5,8 @@
 
 `sha256` is that of the bytes as they crossed, seal included, so that the records of a server and of a site can be held against
 each other. `before` is the SHA-256 of the line before: a line that is changed, removed or put in breaks the chain
-(`verify_record`, `fedtier record`). Lines cut off at the end are missed only by who has noted the last hash elsewhere.
+(`verify_record`, `fedtier record`). Lines cut off at the end are missed only by who has noted the last hash elsewhere, or by
+comparison with the record of the other end (`audit`).
 A file of MOST bytes is set aside and the next one goes on with the chain; of those set aside the latest KEEP stay.
 """
 
@@ -28,6 +29,7 @@ START = "0" * 64  # `before` of the very first line
 MOST = 8_000_000  # bytes of a file
 KEEP = 8  # files set aside
 LONGEST = 4096  # bytes of a line
+HINT = "the lines before it hold; keep the file as it is and compare with the other end: `fedtier record DIR --against OTHER`"
 
 
 class Record:
@@ -127,7 +129,17 @@ def digest(data: bytes) -> dict[str, Any]:
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
+class Line(NamedTuple):
+    """A line of a record that follows from the one before it."""
+
+    place: str  # its file, and which line of it
+    said: dict[str, Any]
+    digest: str
+
+
 class Verified(NamedTuple):
+    """What a whole record tells."""
+
     first: int  # number of the first line that is still kept
     lines: int
     letters: int  # lines of letters and replies that crossed
@@ -135,25 +147,41 @@ class Verified(NamedTuple):
     last: str  # hash of the last line: note it elsewhere, and lines cut off at the end are missed
 
 
-def verify_record(folder: Path) -> Verified:
-    """Reads the whole record; FedtierError names the first line that does not follow from the one before it."""
+def read_record(folder: Path) -> list[Line]:
+    """The lines of the whole record, oldest first; FedtierError names the first that does not follow from the one before it."""
     files = [path for path in [*_set_aside(folder), folder / FILE] if path.exists()]
     require(bool(files), "DIR", str(folder), "holds no record", "a site's state folder, or the folder of a run between sites")
-    first, number, before, letters, refused = -1, -1, "", 0, 0
+    lines: list[Line] = []
     for path in files:
         with open(path, "rb") as file:
-            for line in file:
-                text = line.rstrip(b"\n")
-                found = _number(path, text)
-                said = json.loads(text)
-                if first < 0:
-                    first, number, before = found, found, said.get("before")
-                follows = found == number and said.get("before") == before and (found > 0 or before == START)
-                require(follows, f"{path}, line {found}", NOTHING, "does not follow from the line before it")
-                number, before = number + 1, hashlib.sha256(text).hexdigest()
-                letters += said.get("way") in ("in", "out")
-                refused += said.get("way") == "refused"
-    return Verified(max(first, 0), max(number - first, 0), letters, refused, before or START)
+            for k, line in enumerate(file, 1):
+                lines.append(_followed(f"{path}, line {k}", line, lines))
+    return lines
+
+
+def verify_record(folder: Path) -> Verified:
+    """Reads the whole record; FedtierError names the first line that does not follow from the one before it."""
+    lines = read_record(folder)
+    ways = [line.said.get("way") for line in lines]
+    crossed, refused = sum(way in ("in", "out") for way in ways), ways.count("refused")
+    first, last = (lines[0].said["line"], lines[-1].digest) if lines else (0, START)
+    return Verified(first, len(lines), crossed, refused, last)
+
+
+def _followed(place: str, line: bytes, before: list[Line]) -> Line:
+    require(line.endswith(b"\n"), place, NOTHING, "is cut short", HINT)
+    text = line[:-1]
+    try:
+        said = json.loads(text)
+        number, told = int(said["line"]), str(said["before"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise FedtierError(place, NOTHING, f"is damaged: {error!r}", HINT) from None
+    if before:
+        follows = number == before[-1].said["line"] + 1 and told == before[-1].digest
+        require(follows, place, NOTHING, "does not follow from the line before it", HINT)
+    else:
+        require(number > 0 or told == START, place, NOTHING, "is not the first line of a record", HINT)
+    return Line(place, said, hashlib.sha256(text).hexdigest())
 
 
 def _set_aside(folder: Path) -> list[Path]:

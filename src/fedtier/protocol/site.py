@@ -25,10 +25,11 @@ from jaxtyping import PRNGKeyArray, PyTree
 from .. import trees
 from ..errors import FedtierError, require
 from ..methods.method import Turn
+from ..storage.checksums import checksum
 from . import letters
 from .letters import HEAD, MOST_WORDS, SLACK, Head, Kind, NotFinite, Private, Scores, Welcome
 from .limits import NO_LIMITS, Limits, Pace
-from .memory import BEFORE, Memo, Memory, Pending
+from .memory import BEFORE, Answered, Memo, Memory, Pending
 from .record import Record, digest
 from .signatures import SEAL, SERVER, SiteSeal
 from .version import OURS, numbers, read_greeting
@@ -159,6 +160,9 @@ class Site:
             self._check_sizes(player, len(shared))
             x = _arrays(letters.unbody(shared, player.x, "x"))
             memo = self._memory.load(head.run, _shapes(player.init, x)) or Memo(BEFORE, player.init(x), None)
+            told = checksum(f"{head.client} {text}".encode())
+            self._require_same(memo.brief in ("", told), text)
+            memo = memo._replace(brief=told)
             self._warm(player, memo.kept)
             self._memory.save_brief(head.run, head.client, text)
             self._memory.save(head.run, memo)
@@ -170,8 +174,11 @@ class Site:
         """A run is what its first hello said: a later one may repeat it, never change it."""
         here = self._run == head.run and self._player is not None
         known = (self._client, self._brief) if here else self._memory.load_brief(head.run)
+        self._require_same(known is None or known == (head.client, text), text)
+
+    def _require_same(self, same: bool, text: str) -> None:
         rule = "is not what this site was told of this run at first"
-        require(known is None or known == (head.client, text), "brief", f"{len(text)} characters", rule, "start another run")
+        require(same, "brief", f"{len(text)} characters", rule, "start another run")
 
     def _check_sizes(self, player: Player, sent: int) -> None:
         """Before anything of the model's size is made here: it is within this site's limit, and came with the hello."""
@@ -207,8 +214,12 @@ class Site:
         return bool(draw >= self.limits.participation)
 
     def _round(self, head: Head, own: bytes, shared: bytes, player: Player) -> bytes:
+        letter = checksum(letters.pack(head, own), shared)
+        again = self._answered(letter)
+        if again is not None:
+            return again
         memo = self._settled(head)
-        if memo.pending is not None:
+        if memo.pending is not None and memo.pending.letter in ("", letter):
             return memo.pending.reply  # asked again: the answer is the same, and the state has moved once
         private = letters.unbody(own, Private(player.own, _key()), "own")
         message = _arrays(letters.unbody(shared, player.shared, "shared"))
@@ -225,7 +236,7 @@ class Site:
         if steps:
             self._pace.learn(steps, time.perf_counter() - began)
         reply = letters.pack(head._replace(kind=Kind.REPLY, steps=steps, weight=0.0), letters.body(up))
-        memo = memo._replace(pending=Pending(head.round, state, reply))
+        memo = memo._replace(pending=Pending(head.round, state, reply, letter))
         self._memory.save(head.run, memo)
         self._memo = memo
         return reply
@@ -233,6 +244,10 @@ class Site:
     def _score(self, head: Head, own: bytes, shared: bytes, player: Player) -> bytes:
         if player.score is None:
             raise FedtierError("letter", head.kind, "this site measures nothing")
+        letter = checksum(letters.pack(head, own), shared)
+        again = self._answered(letter)
+        if again is not None:
+            return again
         memo = self._settled(head)
         private = letters.unbody(own, Private((), _key()), "own")
         x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
@@ -240,13 +255,18 @@ class Site:
         scores, y = player.score(_arrays(memo.kept), x, turn, head.weight)
         if player.keep is not None and place is not None:
             player.keep(place, turn, x, y)
-        if memo is not self._memo:
-            self._memory.save(head.run, memo)
-            self._memo = memo
-        if not self.limits.share_scores:
-            return letters.pack(head._replace(kind=Kind.DECLINED))
-        numbers = Scores(*(np.float32(value) for value in scores))
-        return letters.pack(head._replace(kind=Kind.SCORES), letters.body(numbers))
+        reply = letters.pack(head._replace(kind=Kind.DECLINED))
+        if self.limits.share_scores:
+            numbers = Scores(*(np.float32(value) for value in scores))
+            reply = letters.pack(head._replace(kind=Kind.SCORES), letters.body(numbers))
+        memo = memo._replace(past=(*memo.past, Answered(head.round, letter, reply)))
+        self._memory.save(head.run, memo)
+        self._memo = memo
+        return reply
+
+    def _answered(self, letter: str) -> bytes | None:
+        """The reply to a letter of the last two rounds that comes again, as from a server that had to go back a generation."""
+        return next((one.reply for one in self._known().past if one.letter == letter), None)
 
     def settled(self, last: int) -> PyTree:
         """The state after round `last`, the latest that counted: what `pending` comes to at the end of a run."""
@@ -264,13 +284,18 @@ class Site:
         A letter may repeat the pending round. Letters from the past change nothing and are refused.
         """
         memo = self._known()
+        memo = memo._replace(past=tuple(one for one in memo.past if one.round >= head.round - 1))
         pending, now = memo.pending, head.round
         require(head.last < now, "last", head.last, f"must be before the letter's own round {now}")
         newest = pending.round if pending is not None else memo.round
-        if now < newest or (now == newest and pending is None):
+        if now <= memo.round:
+            raise _Instead(Kind.FORGOT, memo.round, f"round {now} is past: this site knows that round {memo.round} counted")
+        if now < newest:
             raise FedtierError("round", now, f"is past: this site has answered round {newest}", "the letter came late")
         if pending is not None and pending.round == head.last:
-            return Memo(pending.round, pending.state, None)
+            done = Answered(pending.round, pending.letter, pending.reply)
+            past = (*memo.past, done) if pending.round >= now - 1 else memo.past
+            return memo._replace(round=pending.round, kept=pending.state, pending=None, past=past)
         if head.last > memo.round:
             raise _Instead(Kind.FORGOT, memo.round)
         rule = f"is past: this site knows that round {memo.round} counted"

@@ -68,8 +68,8 @@ def read_reply(letter: bytes, asked: Head, up: PyTree) -> Reply | Head:
     return Reply(message, head.steps, len(letter), norm(message))
 
 
-def read_welcome(letter: bytes, asked: Head) -> tuple[int, int, str]:
-    """(rows to learn from, rows held back, version) of a site that says welcome."""
+def read_welcome(letter: bytes, asked: Head) -> tuple[int, int, str, int]:
+    """(rows to learn from, rows held back, version, the last round it knows to have counted) of a site that says welcome."""
     like = Welcome(np.zeros((), np.int32), np.zeros((), np.int32), np.zeros(3, np.int32))
     head, body = open_reply(letter, asked, HEAD.size + SLACK)
     require(head.kind == Kind.WELCOME, "reply.kind", head.kind, "is no answer to a hello")
@@ -77,7 +77,7 @@ def read_welcome(letter: bytes, asked: Head) -> tuple[int, int, str]:
     rows, held = int(welcome.rows), int(welcome.held)
     require(rows > 0, "rows", rows, "must be above 0")
     require(held >= 0, "held", held, "must be at least 0")
-    return rows, held, ".".join(str(int(number)) for number in welcome.version)
+    return rows, held, ".".join(str(int(number)) for number in welcome.version), head.last
 
 
 def read_scores(letter: bytes, asked: Head, most: float = 1.0) -> Scores | None:

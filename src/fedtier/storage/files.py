@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from ..errors import NOTHING, FedtierError
 
+T = TypeVar("T")
 
-def write_whole(target: Path, data: bytes) -> None:
-    """The whole file or the old one: temporary file, fsync, rename, fsync of the folder."""
+
+class Damaged(FedtierError):
+    """A file that is not what was written: changed, cut short, or gone."""
+
+
+def write_whole(target: Path, data: bytes | bytearray, *, keep_previous: bool = False) -> None:
+    """The whole file or the old one: temporary file, fsync, rename, fsync of the folder. With `keep_previous` the old one stays
+    beside it, for `read_generations`."""
     partial = target.with_name(f".{target.name}.part")
     with told(target):
         try:
@@ -20,6 +28,8 @@ def write_whole(target: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            if keep_previous and target.exists():
+                _keep(target)
             partial.replace(target)
             descriptor = os.open(target.parent, os.O_RDONLY)
             try:
@@ -30,6 +40,48 @@ def write_whole(target: Path, data: bytes) -> None:
             with suppress(OSError):  # it may never have been there
                 partial.unlink()
             raise
+
+
+def _keep(target: Path) -> None:
+    """Makes `target` the previous generation; where the system has no hard links there is for a moment no other."""
+    link = target.with_name(f".{target.name}.link")
+    link.unlink(missing_ok=True)
+    try:
+        os.link(target, link)
+    except OSError:
+        target.replace(previous(target))
+    else:
+        link.replace(previous(target))
+
+
+def previous(path: Path) -> Path:
+    """Where the generation before the newest of a file lies."""
+    return path.with_name(f"previous-{path.name}")
+
+
+def read_generations(path: Path, read: Callable[[Path], T], say: Callable[[str], None]) -> T | None:
+    """`read(path)`; where that is Damaged, the previous generation, after a line to `say`, and what was newest is set aside.
+    None where there is neither file; Damaged where neither is good, and then nothing is touched."""
+    older = previous(path)
+    if not path.exists() and not older.exists():
+        return None
+    try:
+        return read(path)
+    except Damaged as error:
+        newest = error
+    try:
+        found = read(older)
+    except Damaged as error:
+        rule = f"{newest.rule}; the generation before it, {older.name}: {error.rule}"
+        raise Damaged(newest.name, newest.value, rule, newest.hint) from None
+    say(f"{newest.name}: {newest.rule}; goes on from {older.name}" + set_aside(path))
+    return found
+
+
+def set_aside(*paths: Path) -> str:
+    """Renames what is there of `paths` to broken-NAME, the latest one of that name; a few words that say so."""
+    moved = [path.replace(path.with_name(f"broken-{path.name}")).name for path in paths if path.exists()]
+    return f" (kept as {', '.join(moved)})" if moved else ""
 
 
 def make_folder(folder: Path) -> None:

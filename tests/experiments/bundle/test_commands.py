@@ -74,7 +74,11 @@ def test_a_damaged_bundle_is_refused_by_the_name_of_the_file(copied):
     assert "personal.safetensors: is not there" in refused(copied)
     (place / "personal.safetensors").write_bytes((place / "global.safetensors").read_bytes())
     assert "the model has" in refused(copied)
-    content = json.loads((place / "bundle.json").read_text())
+    text = (place / "bundle.json").read_text()
+    (place / "bundle.json").write_text(text.replace("softmax", "softmix", 1))
+    assert "bundle.json: is damaged: its checksum does not hold" in refused(copied)
+    content = json.loads(text)
+    del content["checksum"]
     (place / "bundle.json").write_text(json.dumps(content | {"format": "other-7"}))
     assert "must be of format fedtier-bundle-1" in refused(copied)
     del content["clients"]

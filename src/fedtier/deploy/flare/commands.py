@@ -97,8 +97,11 @@ def serve_job(ask: Ask, stopped: Callable[[], bool]) -> None:
         serve_rounds(run_file, folder, ask, progress=Progress(), stopped=stopped, seal=seal)
     except Stopped:
         return
-    except FedtierError as error:
-        write_whole(folder / FAILURE, str(error).encode())
+    except Exception as error:
+        if not stopped():  # the same job would fail again and again
+            mine = isinstance(error, FedtierError)
+            words = str(error) if mine else f"the server's job fails: {type(error).__name__}: {error}\n  hint: see console.log"
+            write_whole(folder / FAILURE, words.encode())
         raise
 
 
@@ -140,7 +143,7 @@ class _Watch:
     def __init__(self, folder: Path, rounds: int, listener: Listener) -> None:
         self.folder, self.rounds, self.listener = folder, rounds, listener
         self.read = self._size()
-        self.rows = len(RunFolder(folder).rows())
+        self.rows = len(RunFolder(folder).sound_rows()[0])
 
     def __call__(self) -> None:
         if (self.folder / FAILURE).exists():
@@ -152,7 +155,7 @@ class _Watch:
                 for line in file:
                     tell(line.rstrip("\n").partition(" ")[2])
                 self.read = file.tell()
-        rows = RunFolder(self.folder).rows()
+        rows, _ = RunFolder(self.folder).sound_rows()
         for row in rows[self.rows :]:
             accuracy = row["global_accuracy"]
             shown = "-" if accuracy is None else f"{100 * accuracy:.2f} %"

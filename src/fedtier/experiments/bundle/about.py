@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...datasets import Preparation
 from ...errors import NOTHING, FedtierError, require
+from ...storage.checksums import stamped, unstamped
 from ..models import Recipe
 from .rows import Reading
 from .stored import FORMAT, HINT
@@ -46,14 +47,14 @@ class About(NamedTuple):
             "tables": dict(self.tables), "data": dict(self.data), "versions": dict(self.versions),
             "preparations": {str(seed): json.loads(one.to_json()) for seed, one in self.preparations.items()},
         }  # fmt: skip
-        return json.dumps(content, indent=1).encode()
+        return stamped(content, indent=1).encode()
 
     @classmethod
     def read(cls, folder: Path) -> About:
         """Of a bundle's folder; refuses a file that `to_json` has not written."""
         path = folder / FILE
         try:
-            content = json.loads(path.read_bytes())
+            content = unstamped(path.read_bytes())
             rule = f"must be of format {FORMAT}"
             require(content.pop("format", None) == FORMAT, str(path), NOTHING, rule, "is it from another version of fedtier?")
             recipe = Recipe(**content.pop("recipe"))

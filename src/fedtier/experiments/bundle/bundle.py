@@ -17,13 +17,14 @@ from ...compilation import jitted
 from ...datasets import Preparation
 from ...errors import NOTHING, FedtierError, require
 from ...problem import Model
-from ...storage import named_arrays
+from ...storage import array_files, named_arrays
+from ...storage.array_files import ArrayFile
 from ...storage.files import make_folder, write_whole
 from ..models import Recipe
 from .about import FILE, About
 from .predictions import Predictions, predictions_of
 from .rows import Given, read_rows
-from .stored import FORMAT, HINT, Personal, Stored, check_shapes
+from .stored import FORMAT, HINT, Personal, Stored
 
 GLOBAL, PERSONAL, FOLDER = "global.safetensors", "personal.safetensors", "bundle"
 BLOCK = 256  # rows that are predicted at once
@@ -53,9 +54,9 @@ class Bundle:
         s, like = about.seeds.index(seed), parameter_shapes(about)
         model, names = None, about.clients
         if about.has_global:
-            stacked = _stacked(like, len(about.seeds))
-            check_shapes(place / GLOBAL, stacked)
-            model = trees.take(named_arrays.load(place / GLOBAL, stacked, FORMAT, HINT)[0], s)
+            file = ArrayFile(place / GLOBAL, FORMAT, HINT)
+            file.require_shapes(_stacked(like, len(about.seeds)))
+            model = named_arrays.from_arrays(file.one((s,)), like, str(file.path))
         models = Stored(place / PERSONAL, names, like, len(about.seeds), s) if names else {}
         return cls(about, seed, model, Personal(models, about.why))
 
@@ -153,9 +154,9 @@ def apply_in_blocks(apply: Any, parameters: PyTree, inputs: np.ndarray) -> np.nd
 def write(folder: Path, about: About, model: PyTree | None, personal: PyTree | None) -> Path:
     """Writes a bundle: leaves [seeds, ...] and [seeds, clients, ...]. bundle.json comes last: without it there is none."""
     make_folder(folder)
-    for name, tree in ((GLOBAL, model), (PERSONAL, personal)):
+    for name, tree, stacked in ((GLOBAL, model, 1), (PERSONAL, personal, 2)):
         if tree is not None:
-            named_arrays.save(folder / name, tree, {"format": FORMAT})
+            array_files.save(folder / name, tree, {"format": FORMAT}, stacked=stacked)
     write_whole(folder / FILE, about.to_json())
     return folder
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import jax
-import numpy as np
-import safetensors
 from jaxtyping import PyTree
 
-from ...errors import NOTHING, FedtierError, nearest
+from ...errors import FedtierError, nearest
 from ...storage import named_arrays
+from ...storage.array_files import ArrayFile
 
 FORMAT = "fedtier-bundle-1"
 HINT = "copy the bundle again, or write it anew: `fedtier resume RUN`"
@@ -50,21 +49,19 @@ class Personal(Mapping[str, PyTree]):
 
 
 class Stored(Mapping[str, PyTree]):
-    """The models of one seed in a file whose leaves are [seeds, clients, ...]: each is read when it is asked for."""
+    """The models of one seed in a file whose leaves are [seeds, clients, ...]: each is read, and its
+    checksum checked, when it is asked for."""
 
     def __init__(self, path: Path, names: tuple[str, ...], like: PyTree, seeds: int, s: int) -> None:
         self.path, self.like, self.s = path, like, s
         self.places = {name: i for i, name in enumerate(names)}
         lead = (seeds, len(names))
         shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*lead, *leaf.shape), leaf.dtype), like)
-        check_shapes(path, shapes)
+        self.file = ArrayFile(path, FORMAT, HINT)
+        self.file.require_shapes(shapes)
 
     def __getitem__(self, client: str) -> PyTree:
-        i = self.places[client]
-        with safetensors.safe_open(self.path, framework="numpy") as file:
-            names = file.keys()
-            arrays = {name: np.asarray(file.get_slice(name)[self.s, i]) for name in names}
-        return named_arrays.from_arrays(arrays, self.like, str(self.path))
+        return named_arrays.from_arrays(self.file.one((self.s, self.places[client])), self.like, str(self.path))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
@@ -74,22 +71,3 @@ class Stored(Mapping[str, PyTree]):
 
     def __contains__(self, client: object) -> bool:
         return client in self.places
-
-
-def check_shapes(path: Path, like: PyTree) -> None:
-    """Refuses a file whose arrays are not those of `like`; reads its header alone."""
-    wanted = {name: list(leaf.shape) for name, leaf in named_arrays.named_leaves(like).items()}
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            words = file.metadata() or {}
-            found = {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise FedtierError(str(path), NOTHING, "is not there, but bundle.json says that it is", HINT) from None
-    except Exception as error:  # the parser raises many types
-        raise FedtierError(str(path), NOTHING, f"is damaged: {error}", HINT) from None
-    if words.get("format") != FORMAT:
-        raise FedtierError(str(path), words.get("format"), f"must be of format {FORMAT}", HINT)
-    if found != wanted:
-        odd = next(name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name))
-        rule = f"has {odd} as {found.get(odd)}, the model has {wanted.get(odd)}"
-        raise FedtierError(str(path), NOTHING, rule, HINT)
