@@ -75,7 +75,7 @@ def test_a_damaged_bundle_is_refused_by_the_name_of_the_file(copied):
     (place / "personal.safetensors").write_bytes((place / "global.safetensors").read_bytes())
     assert "the model has" in refused(copied)
     text = (place / "bundle.json").read_text()
-    (place / "bundle.json").write_text(text.replace("softmax", "softmix", 1))
+    (place / "bundle.json").write_text(text.replace("linear", "linaer", 1))
     assert "bundle.json: is damaged: its checksum does not hold" in refused(copied)
     content = json.loads(text)
     del content["checksum"]

@@ -67,10 +67,10 @@ def test_who_answered_is_what_the_plan_says(run):
 
 def test_time_a_round_and_time_left_come_from_the_latest_evaluations(run, tmp_path):
     half_of(run, tmp_path / "run")
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()[:3]]
-    for row, seconds in zip(lines, (0.0, 1.0, 5.0), strict=True):
+    rows = RunFolder(run).rows()[:3]
+    for row, seconds in zip(rows, (0.0, 1.0, 5.0), strict=True):
         row["seconds"]["run"] = seconds
-    (tmp_path / "run" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    RunFolder(tmp_path / "run").keep_rows(rows)
     with RunFolder(tmp_path / "run").held():
         found = only(tmp_path / "run")
     assert (found.phase, found.round, found.seconds_a_round, found.seconds_left) == ("running", 4, 5 / 4, 2 * 5 / 4)
@@ -78,8 +78,7 @@ def test_time_a_round_and_time_left_come_from_the_latest_evaluations(run, tmp_pa
 
 def test_epsilon_is_told_where_the_rows_have_one(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
-    lines = [json.loads(line) | {"epsilon": 0.5 * k} for k, line in enumerate((run / "metrics.jsonl").read_text().splitlines())]
-    (tmp_path / "run" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    RunFolder(tmp_path / "run").keep_rows([row | {"epsilon": 0.5 * k} for k, row in enumerate(RunFolder(run).rows())])
     assert only(tmp_path / "run").epsilon == 1.5
 
 
