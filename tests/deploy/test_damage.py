@@ -13,8 +13,10 @@ from fedtier.experiments.run_folder import RunFolder
 from fedtier.experiments.stopping import Stopped
 from fedtier.protocol import loopback
 
-from ..small_runs import metrics, mostly_slow
+from ..small_runs import metrics
 from .test_wire import between, model, setup, sites
+
+pytestmark = pytest.mark.slow  # each needs a run between sites
 
 NEWEST, OLDER = "checkpoint.safetensors", "previous-checkpoint.safetensors"
 EVERY = ["run.eval_every=1", "run.rounds=6", "run.dropouts=0", "method.name=scaffold"]
@@ -94,7 +96,7 @@ def same(folder, base):
     return (folder / "wire" / "run.log").read_text()
 
 
-@pytest.mark.parametrize("how", mostly_slow(["data", "header", "round", "half", "empty", "gone"], "round"))
+@pytest.mark.parametrize("how", ["data", "header", "round", "half", "empty", "gone"])
 def test_a_damaged_checkpoint_is_replaced_by_the_one_before_it_and_models_and_rows_are_the_same(folder, base, how):
     """Rows too: the sites tell the scores of the round that is played again once more."""
     spoil(folder / "wire" / NEWEST, how)
@@ -102,7 +104,6 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before_it_and_models_and_ro
     assert f"goes on from {OLDER}" in same(folder, base)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["digit", "half", "empty", "gone"])
 def test_what_wire_json_said_is_taken_from_the_checkpoint(folder, base, how):
     before = (folder / "wire" / "wire.json").read_bytes()
@@ -112,7 +113,6 @@ def test_what_wire_json_said_is_taken_from_the_checkpoint(folder, base, how):
     assert json.loads((folder / "wire" / "wire.json").read_bytes()) == json.loads(before)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["half", "empty", "gone"])
 def test_the_table_of_sites_is_written_again(folder, base, how):
     spoil(folder / "wire" / "sites.json", how)
@@ -122,7 +122,6 @@ def test_the_table_of_sites_is_written_again(folder, base, how):
     assert found == whole
 
 
-@pytest.mark.slow
 def test_a_damaged_row_is_left_out_and_the_model_is_the_same(folder, base):
     path = folder / "wire" / "metrics.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"round": 1', b'"round": 7', 1))
@@ -143,7 +142,6 @@ def test_where_no_checkpoint_is_good_the_server_ends_in_words(folder):
     assert "wire.json" in refused(folder)
 
 
-@pytest.mark.slow
 def test_a_checkpoint_of_another_run_is_refused(folder):
     shutil.copy(folder / "whole" / NEWEST, folder / "wire" / NEWEST)
     assert "belongs to another run" in refused(folder)

@@ -46,6 +46,7 @@ def watched(tmp_path_factory) -> dict:
     return {"middle": seen[0], "end": Watched(folder / "wire").look(), "folder": folder / "wire"}
 
 
+@pytest.mark.slow
 def test_who_is_refused_and_who_is_silent_is_told_with_the_reason(watched):
     (run,) = watched["middle"].runs
     found = {site.name: site for site in run.clients}
@@ -57,11 +58,13 @@ def test_who_is_refused_and_who_is_silent_is_told_with_the_reason(watched):
     assert (found["site-2"].why, found["site-2"].last) == ("silent in round 3", 2)
 
 
+@pytest.mark.slow
 def test_a_site_that_is_away_is_the_exit_status_while_the_run_goes_on_and_not_after_it(watched):
     assert exit_status(watched["middle"]) == 4
     assert watched["end"].runs[0].phase == "finished" and exit_status(watched["end"]) == 0
 
 
+@pytest.mark.slow
 def test_counts_and_scores_are_those_of_the_servers_files(watched):
     (run,) = watched["end"].runs
     told = json.loads((watched["folder"] / "sites.json").read_text())["sites"]

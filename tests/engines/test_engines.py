@@ -97,7 +97,7 @@ def test_nothing_is_traced_again_for_another_partition_or_plan():
     assert len(traces) == first
 
 
-@pytest.mark.parametrize("name", mostly_slow(METHODS, "fedavg"))
+@pytest.mark.parametrize("name", mostly_slow(METHODS))
 def test_every_method_in_the_registry_passes_the_battery(name):
     check_method(METHODS[name].factory)
 

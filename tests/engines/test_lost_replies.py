@@ -130,6 +130,7 @@ def test_a_state_that_is_not_finite_loses_the_reply_though_the_reply_is(make):
     assert int(state.replies.not_finite[BAD]) == 2
 
 
+@pytest.mark.slow
 def test_a_reply_that_the_plan_loses_is_not_counted_again_and_a_round_of_bad_replies_alone_passes():
     wild, plan = with_rows(digits(), BAD, 1e30), everyone(2)
     for make in (compiled, messages):

@@ -88,6 +88,7 @@ def test_the_metrics_of_a_run_are_those_of_its_own_evaluation_where_both_have_th
     assert first["round"] == 0 and "metrics" not in first
 
 
+@pytest.mark.slow
 def test_the_terminal_the_page_and_the_trackers_show_them(judged, tmp_path):
     tables = [part for part in run_table(judged) if not isinstance(part, str)]
     assert tables[1].title == "as run.metrics asks" and [*tables[1].columns[0].cells][-2:] == ["missed", "sure"]

@@ -98,6 +98,7 @@ def test_dealt_newcomers_keep_their_rows_to_themselves_and_the_preparation_does_
     assert experiment.dataset.preparation.label.shift == pytest.approx(labels[seen].mean(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_adapted_model_of_a_client_unlike_the_others_beats_the_global_one_on_its_own_rows(alone):
     result, own = alone
     (told,) = json.loads((result.folder / "clients.json").read_text())
@@ -112,6 +113,7 @@ def test_the_adapted_model_of_a_client_unlike_the_others_beats_the_global_one_on
     assert found.held == 18 and found.adapted_says.rmse < 0.2 * found.global_says.rmse
 
 
+@pytest.mark.slow
 def test_where_clients_are_alike_the_adapted_model_is_the_global_one(tmp_path):
     config = configuration.load_config(None, [f"data.file={write_lines(tmp_path / 'rows.csv', [2] * 5)}", *LINEAR])
     result = run_experiment(config, tmp_path / "run", progress=Progress())
@@ -130,6 +132,7 @@ def by_method(bundle, **keys):
     return dataclasses.replace(bundle, about=bundle.about._replace(tables=tables))
 
 
+@pytest.mark.slow
 def test_by_a_method_with_a_lower_level_the_adapted_model_is_its_solution(alone):
     """y minimises mean 1/2 (row y - label)^2 + mu/2 |y - x|^2: a linear system."""
     result, own = alone
@@ -145,6 +148,7 @@ def test_by_a_method_with_a_lower_level_the_adapted_model_is_its_solution(alone)
     assert np.abs(wanted - x).max() > 0.5
 
 
+@pytest.mark.slow
 def test_by_a_method_without_a_global_model_a_newcomer_starts_where_the_clients_did(alone):
     result, own = alone
     bundle = dataclasses.replace(Bundle.load(result.folder), model=None)
@@ -154,6 +158,7 @@ def test_by_a_method_without_a_global_model_a_newcomer_starts_where_the_clients_
     assert found.predict(own, "new").rmse < 0.05
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_bundle_that_predicts_for_the_new_client(alone, fedtier, tmp_path):
     result, own = alone
     code, out, _ = fedtier("adapt", result.folder, own, "--out", "mine", "--client", "lugano", "--json")
@@ -165,6 +170,7 @@ def test_the_command_writes_a_bundle_that_predicts_for_the_new_client(alone, fed
     assert "rows held back: global" in fedtier("adapt", result.folder, own, "--out", "again")[1]
 
 
+@pytest.mark.slow
 def test_rows_without_labels_and_newcomers_that_leave_nobody_are_refused(alone, tmp_path):
     result, own = alone
     with pytest.raises(FedtierError, match="must have the label y in every row"):

@@ -113,6 +113,7 @@ def test_a_score_of_0_is_a_score_and_none_is_none():
     np.testing.assert_array_equal(search.mean_over_clients(scores), [[0.0, 0.5], [np.nan, 0.5]])
 
 
+@pytest.mark.slow
 def test_what_a_search_prints_is_json_with_null_where_there_is_no_score(fedtier, tmp_path):
     small_search(tmp_path, "local_only", "client_lr = [0.1]")
     code, out, err = fedtier("search", tmp_path / "small.toml", "--json", *options(CLIENTS))

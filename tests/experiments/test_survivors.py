@@ -83,6 +83,7 @@ def test_a_seed_whose_loss_explodes_ends_in_its_last_sound_state_and_a_resumed_r
     assert metrics(tmp_path / "run") == before and len(again.final) == 2
 
 
+@pytest.mark.slow
 def test_a_run_whose_seeds_all_diverge_is_refused_as_before(experiment, tmp_path):
     lost = experiment._replace(x=jax.tree.map(lambda a: a + jnp.nan, experiment.x))
     with pytest.raises(running.Diverged, match="the state is no longer finite"):
@@ -114,6 +115,7 @@ def test_a_run_in_which_no_reply_counts_has_diverged(tmp_path):
         running.run_experiment(config, tmp_path / "run", progress=Progress())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_a_record_of_replies_is_still_read(experiment, tmp_path):
     """As written before there was one: then nothing had been counted."""
     result = running.run_experiment(experiment.config, tmp_path / "run", progress=Progress(), experiment=experiment)

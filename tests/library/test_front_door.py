@@ -58,6 +58,7 @@ def test_everything_is_at_the_top_and_found_by_tab():
         assert getattr(ft, name).__doc__, name
 
 
+@pytest.mark.slow
 def test_train_gives_the_numbers_of_the_command_line_to_the_last_digit(fedtier, tmp_path):
     method = ["method.penalty=3", "method.server_lr=constant(0.01)"]
     code, _, err = fedtier("run", *options([*SETTINGS, *method]), "--out", tmp_path / "command")
@@ -107,7 +108,8 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", ["server_only", pytest.param("zo_hfl", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["server_only", "zo_hfl"])
+@pytest.mark.slow
 def test_parts_give_what_their_keys_give(name, tmp_path):
     parts, keys = PARTS[name]
     keys = [f"method.{key}" for key in (f"name={name}", "server_step=sgd", "averaging=0", *keys)]

@@ -137,6 +137,7 @@ def test_a_scaled_model_takes_stored_bytes():
     np.testing.assert_allclose(scaled(model, 5.0, 0.25).apply(x, jnp.asarray(rows)), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_cnn_takes_images_and_flat_rows_alike():
     model = MODELS["cnn"]
     x, images = PARAMETERS["cnn"], jax.random.normal(KEY, (7, 1, 9, 8))

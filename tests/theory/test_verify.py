@@ -253,6 +253,7 @@ def test_the_engine_s_paths_are_those_of_plain_numpy(term):
     assert found.error == pytest.approx(expected.error, rel=0.05)
 
 
+@pytest.mark.slow
 def test_pictures_are_small_and_the_same_every_time(tmp_path, monkeypatch):
     monkeypatch.setattr(verification, "EXPERIMENTS", {"smoothing": estimate.smoothing})
     said = []

@@ -13,6 +13,7 @@ import pytest
 from fedtier.errors import FedtierError
 from fedtier.experiments.bundle import Bundle
 
+from ...small_runs import mostly_slow
 from .conftest import held_back, personal_model, write_patients
 
 MODELS = [
@@ -80,7 +81,7 @@ def test_in_another_process_without_the_data_a_bundle_predicts_what_the_run_pred
         np.testing.assert_allclose(np.load(out), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("settings", MODELS)
+@pytest.mark.parametrize("settings", mostly_slow(MODELS, MODELS[0]))
 def test_the_accuracies_of_a_bundle_are_those_that_the_run_has_written(finished, settings):
     result = finished(*settings)
     bundle = Bundle.load(result.folder)

@@ -104,6 +104,7 @@ def test_unknown_clients_seeds_and_columns_are_refused_with_the_nearest(finished
     assert code == 2 and "is not there" in err
 
 
+@pytest.mark.slow
 def test_images_of_another_shape_and_labels_that_nobody_knows_are_refused(finished, tmp_path):
     bundle = Bundle.load(finished(*MODELS[2]).folder)
     with pytest.raises(FedtierError, match=r"must be rows of shape \(1, 8, 8\)"):
