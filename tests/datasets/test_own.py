@@ -256,3 +256,24 @@ def test_folders_that_are_no_classes_and_broken_images_are_refused(tmp_path):
     path = tmp_path / "flat" / "b" / "1.png"
     path.write_bytes(path.read_bytes()[:600])
     refused(tmp_path / "flat", r"b/1.png'?: is not an intact image")
+
+
+def test_the_digest_knows_all_that_a_result_depends_on(tmp_path):
+    """A store that finds its cells by the digest must not hand out those of other weights, names or settings."""
+    text = "a,who,w,y\n1,u,1,0\n2,u,2,1\n3,v,3,1\n4,v,4,0\n"
+
+    def digests(text, **options):
+        data = load("file", file=csv(tmp_path, text), label="y", owner="who", weight="w", **options)
+        return data.digest(), everyone(data).digest()
+
+    other = [
+        digests(text.replace("3,v,3,1", "3,v,5,1")),  # a weight
+        digests(text.replace("v", "z")),  # the name of an owner
+        digests(text.replace("a,", "b,", 1)),  # the name of a column
+        digests("a,who,w,y\n2,u,1,0\n4,u,2,1\n6,v,3,1\n8,v,4,0\n"),  # twice the numbers, which standardised are the same
+        digests(text, categories=["a"]),
+    ]
+    assert digests(text) == digests(text)
+    for k in (0, 1):
+        assert len({digests(text)[k], *(found[k] for found in other)}) == 6
+    assert digests(text)[0] != digests(text, missing="zero")[0] != digests(text, max_categories=5)[0]
