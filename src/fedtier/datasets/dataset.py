@@ -60,6 +60,7 @@ class Dataset(NamedTuple):
     raw: Raw | None = None  # what is yet to be prepared
     preparations: tuple[Preparation, ...] = ()  # how each block was prepared; () where nothing had to be fitted
     notes: tuple[str, ...] = ()  # what reading decided, in words
+    decimal: str = ""  # what stands before decimals in the source's numbers with commas; "": it has none, or nobody knows
 
     @property
     def blocks(self) -> int:
