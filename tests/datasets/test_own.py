@@ -286,10 +286,10 @@ def test_a_label_and_a_weight_with_commas_are_read_as_the_other_columns_are(tmp_
     np.testing.assert_array_equal(data.weights, np.arange(2.125, 7))
     path = csv(tmp_path, text.replace("0,", ""), "t.tsv")
     refused(path, r"column y = '21,500': may be 21500 or 21\.500[^$]*decimal = \",\"", label="y", drop=["w"])
-    refused(path, "column w = '2,125'", label="x", weight="w", drop=["y"])
+    refused(path, "column w = '2,125'", label="x", weight="w", categories=["y"])
     refused(path, "column w = '2,125'", label="x")
     assert load("file", file=path, label="x", categories=["w"], drop=["y"]).rows == 5  # codes are no numbers
-    data = load("file", file=path, label="y", weight="w", decimal=".")
+    data = load("file", file=path, label="y", weight="w", decimal=".", task="regression")
     assert data.labels[0] == 21_500 and data.weights[0] == 2_125 and data.decimal == "."
 
 

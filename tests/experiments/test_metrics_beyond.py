@@ -146,7 +146,7 @@ def test_metrics_of_weighted_rows_are_scikit_learn_s_with_sample_weight():
     odds = np.exp(outputs)
     probabilities, predicted = odds / odds.sum(axis=1, keepdims=True), outputs.argmax(axis=1)
     some = np.arange(10, 35)  # weights of the judged rows alone count
-    view = View(ModelRows(inputs, labels, weights), jnp.arange(40), jnp.asarray(10), jnp.asarray(25))
+    view = View(ModelRows(*map(jnp.asarray, (inputs, labels, weights))), jnp.arange(40), jnp.asarray(10), jnp.asarray(25))
     algorithm = SimpleNamespace(
         model=model, dataset=SimpleNamespace(task="classification"), problem=supervised(cross_entropy(model))
     )
@@ -172,7 +172,7 @@ def test_errors_of_weighted_rows_are_scikit_learn_s_with_sample_weight():
     model = linear(2)
     x = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape), jnp.float32), model.init(jax.random.key(0)))
     predicted = np.asarray(model.apply(x, inputs), np.float64)[:, 0]
-    view = View(ModelRows(inputs, labels, weights), jnp.arange(30), jnp.asarray(0), jnp.asarray(30))
+    view = View(ModelRows(*map(jnp.asarray, (inputs, labels, weights))), jnp.arange(30), jnp.asarray(0), jnp.asarray(30))
     algorithm = SimpleNamespace(model=model, dataset=SimpleNamespace(task="regression"))
     found = quality(algorithm, x, view)  # pyright: ignore[reportArgumentType]
     rows = Rows(labels, predicted, None, Label("age", ()), weights)
