@@ -216,6 +216,8 @@ def test_what_was_decided_about_commas_is_told_and_quoted_cells_are_no_exception
     assert columns(written(tmp_path, 'x,z\n"11,321",1\n37,2\n'))["x"] == ["11,321", "37"]
     both = written(tmp_path, "x\ta\tb\n11,321\t0,5\t0.5\n37\t1,5\t1.5\n", "t.tsv")
     assert columns(both)["x"] == ["11,321", "37"]  # the others do not agree
+    few = [str(k) for k in range(100)] + ["1,234"]  # no slip of the pen
+    assert columns(written(tmp_path, "x\ta\n" + "".join(f"{cell}\t1\n" for cell in few), "t.tsv"))["x"] == few
 
 
 def test_a_postcode_with_its_zero_in_the_last_row_makes_the_column_codes(tmp_path):

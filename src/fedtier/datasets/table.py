@@ -123,6 +123,8 @@ def settled(column: Words, decimal: str = "") -> tuple[Column, str]:
     if {level.lower() for level in levels} <= {"true", "false"}:
         return _valued(column, [float(level.lower() == "true") for level in levels]), ""
     point = decimal_of(levels)
+    if point == EITHER and not decimal:
+        return column, ""
     point = decimal if point == EITHER else point
     if point:
         return _valued(column, [float(_with_point(level, point)) for level in levels]), ""
