@@ -35,7 +35,7 @@ def target(name: str, column: Column, task: str = "auto", *, decimal: str = "", 
     refuse_missing(f"label {name}", column, gone)
     numbers = _as_numbers(name, column, decimal)
     merged = numbers is None or (isinstance(column, Words) and bool(np.any(np.abs(numbers) >= EXACT)))
-    count = len(np.unique(as_words(column).codes if merged else numbers))
+    count = len(np.unique(as_words(column).codes if numbers is None or merged else numbers))
     require(count > 1, f"label {name}", _first(column), "is the same in all rows", "there is nothing to predict")
     if task == "auto":
         task, why = _chosen(name, numbers, count, len(missing(column)))

@@ -162,8 +162,9 @@ def _one(row: PyTree) -> PyTree:
 
 def _alike(rows: PyTree) -> PyTree:
     """The rows with a weight of 1 each, where they have weights."""
-    weighed = isinstance(rows, Rows) and rows.weights is not None
-    return rows._replace(weights=jnp.ones_like(rows.weights)) if weighed else rows
+    if not isinstance(rows, Rows) or rows.weights is None:
+        return rows
+    return rows._replace(weights=jnp.ones_like(rows.weights))
 
 
 def spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
