@@ -127,7 +127,7 @@ def read_unlabelled(
             return np.asarray(values), None
     with _npz(path) as file:
         inputs = _array(file, path, INPUTS, "inputs")
-        found = next((file[name] for name in _label_names(label) if name in file.files), None)
+        found = next((file[name] for name in (label, *LABELS) if name in file.files), None)
         names = file["columns"].astype(str).tolist() if "columns" in file.files else None
     labels = None if found is None else _one_each(path, "labels", found, len(inputs))
     if names is None or inputs.ndim != 2:

@@ -165,6 +165,7 @@ class Preparation(NamedTuple):
 
 NOT_THERE = "rows to predict"
 NO_NUMBER = "words"
+PLAIN = "write decimals behind a point, and nothing between thousands"
 
 
 def _scaling(content: dict[str, Any]) -> Scaling:
@@ -192,7 +193,7 @@ def _flag(out: np.ndarray, column: Category, words: Words) -> int:
 
 def _numbers(name: str, column: Column) -> np.ndarray:
     if isinstance(column, Words):
-        table.refuse_either(name, column)
+        table.refuse_either(name, column, PLAIN)
         rule = "must be a number, as this column's values were in the training rows"
         odd = next(level for level in (*column.levels, NO_NUMBER) if np.isnan(table.number(level)))
         raise FedtierError(f"column {name}", odd, rule, "are these the same tables?")

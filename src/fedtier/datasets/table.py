@@ -23,6 +23,7 @@ MISSING = frozenset(
 )  # in any case, as the text of a whole cell
 ODD_SHARE, ODD_LEVELS = 0.1, 20  # so few cells that are no numbers, beside so many different numbers, are slips of the pen
 EXACT = 2**53  # up to here a float64 tells whole numbers apart
+SAY_DECIMAL = 'decimal = "," where they stand before decimals, decimal = "." where they stand between thousands'
 EITHER = "?"  # 1,234 is 1234 or 1.234
 _CODE = re.compile(r"0\d+")  # 02134: a postcode or the like, whose zero says something
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)(\.0*)?")
@@ -164,13 +165,12 @@ def decimal_of_all(columns: Iterable[Column], otherwise: str = "") -> str:
     return known.pop() if len(known) == 1 else "" if known else otherwise
 
 
-def refuse_either(name: str, column: Column) -> None:
+def refuse_either(name: str, column: Column, hint: str = SAY_DECIMAL) -> None:
     """Refuses words that are numbers if only somebody said what their commas are."""
     if not isinstance(column, Words) or decimal_of(column.levels) != EITHER:
         return
     example = next(level for level in column.levels if "," in level)
     rule = f"may be {_with_point(example, '.')} or {_with_point(example, ',')}: nothing in the table says what its commas are"
-    hint = 'decimal = "," where they stand before decimals, decimal = "." where they stand between thousands'
     raise FedtierError(f"column {name}", example, rule, hint)
 
 

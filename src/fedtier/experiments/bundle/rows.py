@@ -11,7 +11,7 @@ from ...datasets import Preparation
 from ...datasets.content import read_table, read_unlabelled
 from ...datasets.frames import is_frame
 from ...datasets.labels import known
-from ...datasets.preparation import Label
+from ...datasets.preparation import PLAIN, Label
 from ...datasets.table import MISSING, Column, Table, Words, as_words, missing, refuse_either, settled
 from ...errors import FedtierError, nearest, require
 
@@ -107,6 +107,6 @@ def _truth(said: Column | None, label: Label, decimal: str) -> np.ndarray | None
     if label.classes:
         return np.asarray(label.classes, dtype=np.str_)[known(f"label {label.name}", as_words(said), label.classes)]
     numbers = settled(said, decimal)[0] if isinstance(said, Words) else said
-    refuse_either(label.name, numbers)
+    refuse_either(label.name, numbers, PLAIN)
     require(not isinstance(numbers, Words), f"label {label.name}", "words", "must be numbers, as in the training rows")
     return np.asarray(numbers, np.float64)
