@@ -170,6 +170,7 @@ def test_columns_that_are_not_wanted_are_not_read(tmp_path):
         (["2020-01-31", "2021-12-01"], True), (["2020-01-31T10:11:12", "2020-01-31 10:11"], True),
         (["31.01.2020", "1.2.20"], True), (["12/31/2020", "1/2/2021"], True), (["10:30", "23:59:59"], True),
         (["3-Jan-2020", "14 March 2021"], True), (["Jan 3, 2020"], True), (["2020", "2021"], False),
+        (["2020-01-31", "unknown", "2021-12-01"], True),
         (["a-b-c", "2020-01-31"], False), (["1.2.3"], False), (["10-20", "20-30"], False),
     ],
 )  # fmt: skip
@@ -186,3 +187,40 @@ def test_a_long_table_loses_nothing(tmp_path):
     for k, name in enumerate("abc"):
         np.testing.assert_array_equal(table.columns[name], values[:, k])
     assert plain(table.columns["kind"]) == kinds.tolist()
+
+
+EITHER_WAY = "x{s}z{s}label\n11,321{s}{z}{s}0\n37{s}{z}{s}1\n12,500{s}{z}{s}1\n"
+
+
+def on_commas(tmp_path, z, separator="\t", **options):
+    """The column 11,321; 37; 12,500 beside a column of `z`, and what was decided."""
+    table = read_delimited(written(tmp_path, EITHER_WAY.format(s=separator, z=z), "t.tsv"), **options)
+    return plain(table.columns["x"]), table.decimal
+
+
+@pytest.mark.parametrize("separator", ["\t", "|"])
+def test_a_comma_before_three_digits_is_never_guessed(tmp_path, separator):
+    """Seen: 37 and 11,321 in a file with tabs became 37 and 11321."""
+    decimals, thousands = ([11.321, 37.0, 12.5], ","), ([11321.0, 37.0, 12500.0], ".")
+    assert on_commas(tmp_path, "7", separator) == (["11,321", "37", "12,500"], "")  # words, which are refused as a feature
+    assert on_commas(tmp_path, "7", separator, decimal=",") == decimals
+    assert on_commas(tmp_path, "7", separator, decimal=".") == thousands
+    assert on_commas(tmp_path, "0,5", separator) == decimals  # the other column says what its commas are
+    assert on_commas(tmp_path, "0.5", separator) == on_commas(tmp_path, "1,234,567", separator) == thousands
+    assert on_commas(tmp_path, "7", ";") == decimals  # semicolons stand between cells where commas stand in numbers
+
+
+def test_what_was_decided_about_commas_is_told_and_quoted_cells_are_no_exception(tmp_path):
+    path = written(tmp_path, 'x,z\n"11,321",0.5\n37,1.5\n')
+    assert "column x: commas are taken to stand between thousands" in read_delimited(path).notes
+    assert columns(written(tmp_path, 'x,z\n"11,321",1\n37,2\n'))["x"] == ["11,321", "37"]
+    both = written(tmp_path, "x\ta\tb\n11,321\t0,5\t0.5\n37\t1,5\t1.5\n", "t.tsv")
+    assert columns(both)["x"] == ["11,321", "37"]  # the others do not agree
+    few = [str(k) for k in range(100)] + ["1,234"]  # no slip of the pen
+    assert columns(written(tmp_path, "x\ta\n" + "".join(f"{cell}\t1\n" for cell in few), "t.tsv"))["x"] == few
+
+
+def test_a_postcode_with_its_zero_in_the_last_row_makes_the_column_codes(tmp_path):
+    cells = [str(10_000 + k) for k in range(400)] + ["02134"]
+    found = columns(written(tmp_path, "zip,b\n" + "".join(f"{cell},1\n" for cell in cells)))
+    assert found["zip"] == cells

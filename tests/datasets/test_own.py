@@ -256,3 +256,102 @@ def test_folders_that_are_no_classes_and_broken_images_are_refused(tmp_path):
     path = tmp_path / "flat" / "b" / "1.png"
     path.write_bytes(path.read_bytes()[:600])
     refused(tmp_path / "flat", r"b/1.png'?: is not an intact image")
+
+
+def test_the_digest_knows_all_that_a_result_depends_on(tmp_path):
+    """A store that finds its cells by the digest must not hand out those of other weights, names or settings."""
+    text = "a,who,w,y\n1,u,1,0\n2,u,2,1\n3,v,3,1\n4,v,4,0\n"
+
+    def digests(text, **options):
+        data = load("file", file=csv(tmp_path, text), label="y", owner="who", weight="w", **options)
+        return data.digest(), everyone(data).digest()
+
+    other = [
+        digests(text.replace("3,v,3,1", "3,v,5,1")),  # a weight
+        digests(text.replace("v", "z")),  # the name of an owner
+        digests(text.replace("a,", "b,", 1)),  # the name of a column
+        digests("a,who,w,y\n2,u,1,0\n4,u,2,1\n6,v,3,1\n8,v,4,0\n"),  # twice the numbers, which standardised are the same
+        digests(text, categories=["a"]),
+    ]
+    assert digests(text) == digests(text)
+    for k in (0, 1):
+        assert len({digests(text)[k], *(found[k] for found in other)}) == 6
+    assert digests(text)[0] != digests(text, missing="zero")[0] != digests(text, max_categories=5)[0]
+
+
+def test_a_label_and_a_weight_with_commas_are_read_as_the_other_columns_are(tmp_path):
+    text = "x\tw\ty\n" + "".join(f"0,{k}\t{k + 1},125\t2{k},500\n" for k in range(1, 6))
+    data = load("file", file=csv(tmp_path, text, "t.tsv"), label="y", weight="w", task="regression")
+    np.testing.assert_array_equal(data.labels, np.arange(21.5, 26))
+    np.testing.assert_array_equal(data.weights, np.arange(2.125, 7))
+    path = csv(tmp_path, text.replace("0,", ""), "t.tsv")
+    refused(path, r"column y = '21,500': may be 21500 or 21\.500[^$]*decimal = \",\"", label="y", drop=["w"])
+    refused(path, "column w = '2,125'", label="x", weight="w", categories=["y"])
+    refused(path, "column w = '2,125'", label="x")
+    assert load("file", file=path, label="x", categories=["w"], drop=["y"]).rows == 5  # codes are no numbers
+    data = load("file", file=path, label="y", weight="w", decimal=".", task="regression")
+    assert data.labels[0] == 21_500 and data.weights[0] == 2_125 and data.decimal == "."
+
+
+def test_the_label_that_is_named_is_the_label_in_an_npz_too(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, inputs=np.eye(4), labels=[0, 1, 0, 1], outcome=[0, 0, 1, 1])
+    assert load("file", file=path, label="outcome").labels.tolist() == [0, 0, 1, 1]
+    refused(path, r"no array 'outcom'\n.*did you mean 'outcome'", label="outcom")
+    assert load("file", file=path).labels.tolist() == [0, 1, 0, 1]
+
+
+def test_owners_and_labels_keep_whole_numbers_that_a_float_cannot_tell_apart(tmp_path):
+    """Seen: owners 2^53 and 2^53 + 1 of a Parquet file or an .npz became one client."""
+    first = 2**53
+    numbers = np.asarray([first, first + 1, first, first + 1])
+    columns = {"x": np.asarray([1.0, 5.0, 2.0, 7.0]), "who": numbers, "label": numbers}
+    np.savez(tmp_path / "a.npz", inputs=np.eye(4), labels=numbers, who=numbers)
+    for source in (columns, tmp_path / "a.npz", columns | {"who": np.asarray([*numbers.tolist()], dtype=object)}):
+        data = load("file", file=source, owner="who")
+        assert data.owner_names == data.label_names == (str(first), str(first + 1))
+        assert data.owner.tolist() == data.labels.tolist() == [0, 1, 0, 1]
+    pyarrow = pytest.importorskip("pyarrow")
+    gap = load("file", file=pyarrow.table(columns | {"who": [first, first + 1, None, first]}), owner="who", missing="drop")
+    assert gap.owner_names == (str(first), str(first + 1)) and gap.rows == 3
+
+
+def test_no_image_is_left_out_without_a_word(tmp_path):
+    for name in ("ann/cat/1", "ann/dog/1", "bob/cat/1", "bob/dog/1", "ann/sheet", "bob/sheet"):
+        picture(tmp_path / "stray" / f"{name}.png", np.zeros((4, 4)))
+    refused(tmp_path / "stray", r"ann/cat/1.png'?: is one of 4 images that would be left out[^$]*FOLDER/OWNER/CLASS")
+    for name in ("cat/1", "dog/1", "dog/more/2"):
+        picture(tmp_path / "deep" / f"{name}.png", np.zeros((4, 4)))
+    refused(tmp_path / "deep", r"dog/more/2.png'?: is one of 1 images")
+    for name in ("cat/1", "dog/1", "cover"):
+        picture(tmp_path / "top" / f"{name}.png", np.zeros((4, 4)))
+    refused(tmp_path / "top", r"cover.png'?: is one of 1 images")
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32])
+def test_pixels_of_32_bits_are_refused_by_name(tmp_path, kind):
+    """Seen: integers from 0 to 255 and floats from 0 to 1 became all zeros."""
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(np.ones((4, 4), kind)).save(tmp_path / name / "1.tif")
+    refused(tmp_path, r"cat/1.tif'?: has pixels of 32 bits[^$]*8 or 16 bits")
+
+
+def test_a_class_or_an_owner_called_na_is_told_and_kept_on_request(tmp_path):
+    path = csv(tmp_path, "a,who,y\n1,NA,none\n2,DE,mild\n3,DE,none\n4,NA,mild\n5,DE,mild\n")
+    refused(path, r"label y = 'row 0': .*taken for missing: 'none' in 2 rows[^$]*missing_words = \[\]", label="y")
+    data = load("file", file=path, label="y", owner="who", missing_words=[])
+    assert data.label_names == ("mild", "none") and data.owner_names == ("DE", "NA") and data.rows == 5
+    dropped = load("file", file=path, label="y", owner="who", missing="drop", missing_words=["NA"])
+    assert dropped.rows == 3 and dropped.label_names == ("mild", "none")
+    assert "2 rows with missing values are left out (taken for missing: who: 'NA' in 2 rows)" in dropped.notes
+    frame = {"a": [1.0, 2.0, 4.0], "y": ["none", "mild", "mild"]}
+    refused(frame, "taken for missing: 'none' in 1 row", label="y")
+    assert load("file", file=frame, label="y", missing_words=[]).label_names == ("mild", "none")
+
+
+@pytest.mark.parametrize("name", ["patientID", "PatientId", "patient_id", "Patient Id", "patient-ID"])
+def test_an_id_is_told_however_its_name_is_written(tmp_path, name):
+    path = csv(tmp_path, f"{name},label\n" + "".join(f"{7 * k},{k % 2}\n" for k in range(30)))
+    with pytest.warns(FedtierWarning, match="looks like an index or an id"):
+        load("file", file=path)

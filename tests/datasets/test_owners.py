@@ -42,3 +42,11 @@ def test_a_rule_that_leaves_nobody_or_too_few_is_refused():
         with_enough_rows(schools(), 100, "drop")
     with pytest.raises(FedtierError, match="even together too small"):
         with_enough_rows(schools(), 2, "merge")
+
+
+def test_an_owner_who_is_called_others_stays_apart_from_the_merged_ones():
+    owner = np.repeat(["others", "tiny", "small", "south"], [5, 1, 2, 4])
+    data = load("file", file={"x": np.arange(12.0) ** 2, "label": np.arange(12) % 2, "school": owner}, owner="school")
+    merged = with_enough_rows(data, 3, "merge")
+    assert merged.owner_names == ("others", "south", "others (2)") and np.bincount(merged.owner).tolist() == [5, 4, 3]
+    assert "'others (2)'" in merged.notes[-1]

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from fedtier.datasets import Preparation, load
 from fedtier.datasets.fitting import fit, fit_label
 from fedtier.datasets.preparation import Label
-from fedtier.datasets.table import Table, column_of
+from fedtier.datasets.table import Table, column_of, words
 from fedtier.errors import FedtierError
 
 LABEL = Label("y", ("no", "yes"))
@@ -160,3 +160,9 @@ def test_the_label_of_a_regression_has_mean_0_and_deviation_1_in_the_training_ro
     assert found.task == "regression" and found.unit == pytest.approx(labels[:3].std())
     with pytest.raises(FedtierError, match="the same in all training rows"):
         fit_label("price", np.array([1.0, 1.0, 2.0]), (), np.arange(2))
+
+
+def test_the_cell_that_is_no_number_is_named():
+    preparation, _ = fit(Table({"x": np.arange(4.0)}, 4), np.arange(4), Label())
+    with pytest.raises(FedtierError, match="column x = '4,2'"):
+        preparation.apply(Table({"x": words(["4.1", "4,2", "5"])}, 3))

@@ -67,7 +67,10 @@ NEEDED = {
     **dict.fromkeys(("rows", "features", "classes", "spread"), MADE),
     **dict.fromkeys(("min_rows", "small_clients"), NATURAL),
     **dict.fromkeys(
-        ("label", "owner", "weight", "drop", "keep", "categories", "missing", "max_categories", "task", "header", "image_size"),
+        (
+            "label", "owner", "weight", "drop", "keep", "categories", "missing", "missing_words", "decimal", "max_categories",
+            "task", "header", "image_size",
+        ),
         OWN,
     ),
 }  # fmt: skip

@@ -77,7 +77,11 @@ def test_every_format_tells_the_same_numbers():
 def test_a_finished_cell_is_found_again_and_a_cut_one_is_resumed(outcome, monkeypatch, tmp_path):
     monkeypatch.setattr(outcomes, "begin", lambda *a, **k: pytest.fail("ran again"))
     monkeypatch.setattr(outcomes, "go_on", lambda *a, **k: pytest.fail("resumed"))
-    assert outcomes.run_cells(outcome.comparison, Progress()).finals == outcome.finals
+    said: list[str] = []
+    heard = Progress()
+    heard.say = lambda *lines: said.extend(lines)
+    assert outcomes.run_cells(outcome.comparison, heard).finals == outcome.finals
+    assert said[0].startswith("synthetic: ") and "4 natural clients" in said[0]  # which data the numbers are of
     resumed = []
     cut = outcome.comparison.cells[1]._replace(folder=tmp_path / "cut")
     shutil.copytree(outcome.comparison.cells[1].folder, cut.folder)

@@ -12,6 +12,7 @@ from fedtier.experiments.comparison import DEFAULT_METHODS, REFERENCES, comparis
 from fedtier.experiments.config import load_config, solves
 from fedtier.experiments.grids import at_an_end
 from fedtier.experiments.progress import Progress
+from fedtier.experiments.search import Point, Search
 from fedtier.experiments.tuning import tune_cells
 from fedtier.methods.flat import GRIDS, RECOMMENDED
 from fedtier.schedules import rescaled, shape_of
@@ -169,3 +170,26 @@ def test_what_the_server_alone_learns_from_depends_on_nothing_that_concerns_the_
     np.testing.assert_array_equal(*(jax.random.key_data(one.key) for one in drawn))
     for first, second in zip(*(jax.tree.leaves(one.x) for one in drawn), strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def test_a_search_is_made_again_when_the_file_holds_other_rows(tmp_path, monkeypatch):
+    """Under the same name: the best step for the old rows is not the best for the new ones."""
+    searched = []
+
+    def noted(config, grid):
+        searched.append(config.data.file)
+        points = [Point({"client_lr": 0.1}, np.ones(1), np.ones(1))]
+        return Search(config, points, 0.0, "accuracy")
+
+    monkeypatch.setattr("fedtier.experiments.tuning.run_search", noted)
+    monkeypatch.setattr("fedtier.experiments.tuning.GRIDS", {"fedavg": {"client_lr": [0.1]}})
+    path = tmp_path / "mine.csv"
+
+    def tune(text):
+        path.write_text(text)
+        entries = {"methods": [{"name": "fedavg"}], "data": {"file": str(path), "partition": "iid", "clients": 2}}
+        tune_cells(make_comparison(entries, tmp_path / "cells"), Progress())
+        return len(searched)
+
+    rows = "a,label\n" + "".join(f"{k % 9},{k % 2}\n" for k in range(40))
+    assert [tune(rows), tune(rows), tune(rows.replace("7,1", "7,0"))] == [1, 1, 2]

@@ -1,18 +1,25 @@
 """Metrics beyond accuracy: what they are, whose rows they judge, and who is worst."""
 
 import json
+from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_absolute_error, r2_score, root_mean_squared_error
 
 import fedtier as ft
 from fedtier.datasets.preparation import Label
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments.judges import JUDGES, Rows, judges_of
-from fedtier.experiments.metrics import FEWEST
+from fedtier.experiments.metrics import FEWEST, global_scores, quality
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import run_experiment
+from fedtier.federation import View
+from fedtier.problem import Rows as ModelRows
+from fedtier.problem import cross_entropy, linear, softmax, supervised
 from fedtier.reports.load_runs import load_runs
 from fedtier.reports.page import page
 from fedtier.reports.terminal import run_table
@@ -127,3 +134,49 @@ def test_a_program_gives_a_metric_as_the_function_it_is(tmp_path):
     result = ft.train(ft.fedavg(), data, rounds=2, metrics=["accuracy", wrong], folder=tmp_path / "run")
     told = result.run.final[0]["metrics"]
     assert told["wrong"]["global"] == pytest.approx(1 - told["accuracy"]["global"])
+
+
+def test_metrics_of_weighted_rows_are_scikit_learn_s_with_sample_weight():
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(size=(40, 3)).astype(np.float32), rng.integers(0, 3, 40).astype(np.int32)
+    weights = (rng.random(40) * 5).astype(np.float32)
+    model = softmax(3, 3)
+    x = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape), jnp.float32), model.init(jax.random.key(0)))
+    outputs = np.asarray(model.apply(x, inputs), np.float64)
+    odds = np.exp(outputs)
+    probabilities, predicted = odds / odds.sum(axis=1, keepdims=True), outputs.argmax(axis=1)
+    some = np.arange(10, 35)  # weights of the judged rows alone count
+    view = View(ModelRows(*map(jnp.asarray, (inputs, labels, weights))), jnp.arange(40), jnp.asarray(10), jnp.asarray(25))
+    algorithm = SimpleNamespace(
+        model=model, dataset=SimpleNamespace(task="classification"), problem=supervised(cross_entropy(model))
+    )
+    _, loss, found = global_scores(algorithm, x, view, view)  # pyright: ignore[reportArgumentType]
+    told = {"sample_weight": weights[some]}
+    expected = log_loss(labels[some], probabilities[some], labels=range(3), **told)
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+    assert float(found.accuracy) == pytest.approx(accuracy_score(labels[some], predicted[some], **told), rel=1e-5)
+    rows = Rows(labels[some], predicted[some], probabilities[some], THREE, weights[some])
+    assert JUDGES["log_loss"](rows) == pytest.approx(expected)
+    assert JUDGES["macro_f1"](rows) == pytest.approx(f1_score(labels[some], predicted[some], average="macro", **told))
+    thrice = np.repeat(np.arange(25), np.arange(25) % 3 + 1)  # a weight of 3 is the same row three times
+    often, once = Rows(*(a[some][thrice] for a in (labels, predicted, probabilities)), THREE), np.arange(25) % 3 + 1.0
+    for judge in JUDGES.values():
+        if judge.task == "classification":
+            assert judge(rows._replace(weights=once)) == pytest.approx(judge(often)), judge.name
+
+
+def test_errors_of_weighted_rows_are_scikit_learn_s_with_sample_weight():
+    rng = np.random.default_rng(1)
+    inputs, labels = rng.normal(size=(30, 2)).astype(np.float32), rng.normal(size=30).astype(np.float32)
+    weights = (rng.random(30) * 4).astype(np.float32)
+    model = linear(2)
+    x = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape), jnp.float32), model.init(jax.random.key(0)))
+    predicted = np.asarray(model.apply(x, inputs), np.float64)[:, 0]
+    view = View(ModelRows(*map(jnp.asarray, (inputs, labels, weights))), jnp.arange(30), jnp.asarray(0), jnp.asarray(30))
+    algorithm = SimpleNamespace(model=model, dataset=SimpleNamespace(task="regression"))
+    found = quality(algorithm, x, view)  # pyright: ignore[reportArgumentType]
+    rows = Rows(labels, predicted, None, Label("age", ()), weights)
+    for name, of in (("rmse", root_mean_squared_error), ("mae", mean_absolute_error), ("r2", r2_score)):
+        expected = of(labels, predicted, sample_weight=weights)
+        assert float(getattr(found, name)) == pytest.approx(expected, rel=1e-4), name
+        assert JUDGES[name](rows) == pytest.approx(expected)

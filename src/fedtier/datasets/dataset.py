@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import FedtierError, require
 from . import fitting
 from .preparation import Label, Preparation, Scaling
-from .table import Table
+from .table import Table, Words
 
 CHUNK = 1 << 22  # numbers looked at in one go, so that a check costs no second copy of the data
 STRATA = 10  # groups of equal size into which the numbers of a regression are cut where classes are asked for
@@ -60,6 +60,7 @@ class Dataset(NamedTuple):
     raw: Raw | None = None  # what is yet to be prepared
     preparations: tuple[Preparation, ...] = ()  # how each block was prepared; () where nothing had to be fitted
     notes: tuple[str, ...] = ()  # what reading decided, in words
+    decimal: str = ""  # what stands before decimals in the source's numbers with commas; "": it has none, or nobody knows
 
     @property
     def blocks(self) -> int:
@@ -90,9 +91,13 @@ class Dataset(NamedTuple):
         return 0 if self.owner is None else int(self.owner.max()) + 1
 
     def digest(self) -> str:
-        """Twelve letters for the rows, their labels and their owners: results on other rows are other results."""
+        """Twelve letters for all that a result depends on: the rows, labels, owners and weights, what they are called, and how
+        they were prepared, or what is yet to be prepared. Results on other data are other results."""
         content = hashlib.blake2b(digest_size=6)
-        for array in (self.inputs, self.labels, np.zeros(0) if self.owner is None else self.owner):
+        names = (self.task, self.test_rows, self.label, self.label_names, self.owner_names, self.columns)
+        content.update(repr((names, *(one.to_json() for one in self.preparations))).encode())
+        for values in (self.inputs, self.labels, self.owner, self.weights, self.shift, self.scale, *_parts_of(self.raw)):
+            array = np.zeros(0) if values is None else np.asarray(values)
             content.update(repr((array.dtype.str, array.shape)).encode())
             content.update(np.ascontiguousarray(array).data)
         return content.hexdigest()
@@ -162,6 +167,17 @@ class Dataset(NamedTuple):
         if isinstance(raw.rows, Table):
             return fitting.fit(raw.rows, rows, label, fill=raw.fill, most=raw.most)
         return fitting.fit_scaling(raw.rows, rows, label), []
+
+
+def _parts_of(raw: Raw | None) -> list[np.ndarray]:
+    """What is yet to be prepared as plain arrays, the names and the settings among them."""
+    if raw is None:
+        return []
+    table = raw.rows.columns if isinstance(raw.rows, Table) else {"": raw.rows}
+    words = {name: column.levels for name, column in table.items() if isinstance(column, Words)}
+    told = repr((raw.fill, raw.most, [*table], words)).encode()
+    values = (column.codes if isinstance(column, Words) else column for column in table.values())
+    return [np.frombuffer(told, np.uint8), *values]
 
 
 def tenths_of(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -8,30 +8,60 @@ from __future__ import annotations
 
 import csv
 import lzma
+import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import FedtierError, require
-from .table import MISSING, Column, Table, Words, settled, with_points, words
+from .table import (
+    EITHER,
+    MISSING,
+    Column,
+    Table,
+    Words,
+    decimal_of,
+    decimal_of_all,
+    settled,
+    taken_for_missing,
+    with_points,
+    words,
+)
 from .text_form import Form, Header, encodings, find_form, find_header, opened
 
 BLOCK = 20_000  # lines in one go
+MISSING_EVERYWHERE: Mapping[str, Collection[str]] = MappingProxyType({})
+_LEADING_ZERO = re.compile(r"\n0\d")
 DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 
 
-def read_delimited(path: Path, *, header: bool = True, texts: Iterable[str] = (), skip: Iterable[str] = ()) -> Table:
-    """The table in a text file. Columns in `texts` stay words as they are written; those in `skip` are not read at all."""
+def read_delimited(
+    path: Path,
+    *,
+    header: bool = True,
+    texts: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    decimal: str = "",
+    empty: Mapping[str, Collection[str]] = MISSING_EVERYWHERE,
+) -> Table:
+    """The table in a text file. Columns in `texts` stay words as they are written; those in `skip` are not read at all.
+
+    `decimal`, "," or ".", says what stands before decimals where a column of numbers such as 1,234 may be read both ways;
+    without it the other columns decide, then a semicolon between cells, else it stays words. `empty` has the words that
+    stand for missing in some columns, MISSING in the others.
+    """
+    wanted = Wanted(frozenset(texts), frozenset(skip), decimal, empty)
     try:
         for encoding in encodings(path):
             try:
                 form = find_form(path, encoding)
-                return _read(path, form, find_header(path, form, header), frozenset(texts), frozenset(skip))
+                return _read(path, form, find_header(path, form, header), wanted)
             except UnicodeError:
                 continue
     except csv.Error as error:
@@ -45,9 +75,18 @@ def read_delimited(path: Path, *, header: bool = True, texts: Iterable[str] = ()
     raise FedtierError("file", str(path), "is no text in UTF-8, UTF-16 or Windows-1252", "save it as UTF-8")
 
 
-def _read(path: Path, form: Form, header: Header, texts: frozenset[str], skip: frozenset[str]) -> Table:
-    names = header.names
-    wanted = [k for k, name in enumerate(names) if name not in skip]
+class Wanted(NamedTuple):
+    """What is to be read of a file, and how: see `read_delimited`."""
+
+    texts: frozenset[str]
+    skip: frozenset[str]
+    decimal: str
+    empty: Mapping[str, Collection[str]]
+
+
+def _read(path: Path, form: Form, header: Header, asked: Wanted) -> Table:
+    names, texts = header.names, asked.texts
+    wanted = [k for k, name in enumerate(names) if name not in asked.skip]
     as_text = {k for k in wanted if names[k] in texts}
     try:
         columns, rows = _columns(path, form._replace(strict=True), header, wanted, as_text)
@@ -56,14 +95,36 @@ def _read(path: Path, form: Form, header: Header, texts: frozenset[str], skip: f
             raise
         columns, rows = _columns(path, form, header, wanted, as_text)  # quotes inside cells: taken as they are
     require(rows > 0, "file", str(path), "holds no rows, only a header")
-    done, notes = {}, list(header.notes)
-    for k, column in columns.items():
-        done[names[k]], note = column.done(keep=names[k] in texts, commas=form.separator == ";")
-        notes += [f"column {names[k]}: {note}"] * bool(note)
+    empty = {names[k]: asked.empty.get(names[k], MISSING) for k in columns}
+    found = {names[k]: column.read(empty[names[k]]) for k, column in columns.items()}
+    gone = {names[k]: columns[k].taken_for_missing(empty[names[k]]) for k in as_text}
+    point = asked.decimal or decimal_of_all(found.values(), "," if form.separator == ";" else "")
+    done, notes = _settled(found, texts, point)
+    notes = [*header.notes, *notes]
     if header.nameless and names[0] in done and _counts_or_names(done[names[0]]) and names[0] not in texts:
         del done[names[0]]
         notes.append("the first column has no name and tells the rows apart: it is left out")
-    return Table(done, rows, (_told(form), *notes), header.twice)
+    has_commas = any(isinstance(column, Words) and decimal_of(column.levels) for column in found.values())
+    return Table(done, rows, (_told(form), *notes), header.twice, point if has_commas else "", gone)
+
+
+def _settled(found: dict[str, Column], texts: Collection[str], point: str) -> tuple[dict[str, Column], list[str]]:
+    """The columns, those of numbers as numbers, and what was decided; `point` stands before decimals where a column does not
+    say. Those in `texts` stay words, decimal commas in them become points."""
+    done, notes = dict(found), []
+    for name, column in found.items():
+        if not isinstance(column, Words):
+            continue
+        own = decimal_of(column.levels)
+        if name in texts:
+            done[name], note = with_points(column) if (point if own == EITHER else own) == "," else column, ""
+        else:
+            done[name], note = settled(column, point)
+        commas = f"commas are taken to stand {'before decimals' if point == ',' else 'between thousands'}" * bool(
+            own == EITHER and point
+        )
+        notes += [f"column {name}: {words}" for words in (note, commas) if words]
+    return done, notes
 
 
 def _counts_or_names(column: Column) -> bool:
@@ -140,15 +201,18 @@ class _Column:
             self.is_text, index = True, self.index
             self.parts.append(np.fromiter((index.setdefault(cell, len(index)) for cell in cells), np.int32, len(cells)))
 
-    def done(self, *, keep: bool, commas: bool) -> tuple[Column, str]:
-        """`keep` words as they are; `commas`: may stand in numbers for the decimal point."""
+    def read(self, missing_words: Collection[str]) -> Column:
+        """The numbers, or the words as they are written."""
         values = np.concatenate(self.parts)
         if not self.is_text:
-            return values, ""
-        levels = words(self.index)  # the distinct cells, in the order of their codes
-        column = Words(levels.codes[values], levels.levels)
-        column = with_points(column) if commas else column
-        return (column, "") if keep else settled(column)
+            return values
+        levels = words(self.index, missing_words)  # the distinct cells, in the order of their codes
+        return Words(levels.codes[values], levels.levels)
+
+    def taken_for_missing(self, missing_words: Collection[str]) -> dict[str, int]:
+        """Of a column of words: which texts count as missing, in how many rows."""
+        counts = np.bincount(np.concatenate(self.parts), minlength=len(self.index)).tolist()
+        return taken_for_missing(dict(zip(self.index, counts, strict=True)), missing_words)
 
 
 def _numbers(cells: tuple[str, ...]) -> np.ndarray | None:
@@ -166,5 +230,6 @@ def _numbers(cells: tuple[str, ...]) -> np.ndarray | None:
 
 
 def _are_codes(cells: tuple[str, ...]) -> bool:
-    """Texts that Python takes for numbers: 007, 1_000."""
-    return any("_" in cell or (cell[:1] == "0" and cell[1:2].isdigit()) for cell in islice(cells, 200))
+    """Are there texts that Python takes for numbers, 007 or 1_000?"""
+    text = "\n".join(("", *cells))
+    return "_" in text or _LEADING_ZERO.search(text) is not None

@@ -5,14 +5,29 @@ Told apart by what they can do: neither pandas nor polars is ever imported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import FedtierError, require
-from .table import Column, Table, as_words, column_of
+from .delimited import MISSING_EVERYWHERE
+from .table import (
+    MISSING,
+    Column,
+    Table,
+    Words,
+    are_times,
+    as_words,
+    decimal_of,
+    decimal_of_all,
+    settled,
+    taken_for_missing,
+    texts_of,
+    unsettled,
+)
 
 ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 
@@ -23,23 +38,41 @@ def is_frame(source: Any) -> bool:
     )
 
 
-def read_frame(frame: Any, texts: Iterable[str] = (), skip: Iterable[str] = ()) -> Table:
-    """A DataFrame, an Arrow table or a dict of arrays as a Table. Columns in `texts` become words, those in `skip` are left."""
+def read_frame(
+    frame: Any,
+    texts: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    decimal: str = "",
+    empty: Mapping[str, Collection[str]] = MISSING_EVERYWHERE,
+) -> Table:
+    """A DataFrame, an Arrow table or a dict of arrays as a Table. Columns in `texts` become words, those in `skip` are left.
+    `decimal` and `empty` as in `delimited.read_delimited`, for cells that are texts."""
     names = _names(frame)
     twice = sorted({name for name in names if names.count(name) > 1})
     require(not twice, "data", twice[:1], "two columns of the frame have this name", "rename one")
     columns: dict[str, Column] = {}
+    times: set[str] = set()
+    gone: dict[str, dict[str, int]] = {}
     for name in names:
         if name not in skip:
-            column = column_of(name, _values(frame, name))
-            columns[name] = as_words(column) if name in texts else column
+            values, missing_words = _values(frame, name), empty.get(name, MISSING)
+            columns[name] = unsettled(name, values, missing_words)
+            times |= {name} if are_times(values) else set()
+            if name in texts:
+                columns[name] = as_words(columns[name])
+                gone[name] = taken_for_missing(Counter(texts_of(values)), missing_words)
+    spelled = [column for name, column in columns.items() if isinstance(column, Words) and name not in times]
+    point = decimal or decimal_of_all(spelled)
+    for name, column in columns.items():
+        if isinstance(column, Words) and name not in texts and name not in times:
+            columns[name] = settled(column, point)[0]
     lengths = {len(_values(frame, name)) for name in names[:1]}
     rows = lengths.pop() if lengths else 0
     require(rows > 0, "data", f"{len(names)} columns", "the frame holds no rows")
     for name, column in columns.items():
         length = len(column.codes if isinstance(column, tuple) else column)
         require(length == rows, f"column {name}", length, f"must have {rows} values like the first column")
-    return Table(columns, rows)
+    return Table(columns, rows, decimal=point if any(decimal_of(column.levels) for column in spelled) else "", gone=gone)
 
 
 def _names(frame: Any) -> list[str]:
@@ -61,14 +94,21 @@ def _arrow_values(column: Any) -> np.ndarray:
     """An Arrow column as NumPy has it; what has no such form, a decimal for example, cell by cell."""
     if str(column.type).startswith("dictionary"):  # NumPy would lose its nulls
         column = column.cast(column.type.value_type)
+    if str(column.type).startswith(("int", "uint")) and column.null_count:  # floats would merge large whole numbers
+        return np.asarray(column.to_pylist(), dtype=object)
     try:
         return column.to_numpy()
     except (NotImplementedError, ValueError, TypeError):
         return np.asarray(column.to_pylist(), dtype=object)
 
 
-def read_arrow(path: Path, texts: Iterable[str] = (), skip: Iterable[str] = ()) -> Table:
-    """A Parquet, Arrow or Feather file."""
+def read_arrow(
+    path: Path,
+    texts: Iterable[str] = (),
+    decimal: str = "",
+    empty: Mapping[str, Collection[str]] = MISSING_EVERYWHERE,
+) -> Table:
+    """A Parquet, Arrow or Feather file; options as in `read_frame`."""
     try:
         import pyarrow
         import pyarrow.feather
@@ -88,7 +128,7 @@ def read_arrow(path: Path, texts: Iterable[str] = (), skip: Iterable[str] = ()) 
             raise
         rule = f"is not an intact {path.suffix} file ({error})"
         raise FedtierError("file", str(path), rule, "save or copy it again") from error
-    return read_frame(frame, texts, skip)
+    return read_frame(frame, texts, (), decimal, empty)
 
 
 def _ipc(pyarrow: Any, path: Path) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from ..errors import FedtierError, require, whole
 from .table import Words, words
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
+SIXTEEN_BITS = ("PNG", "PPM")  # formats whose pixels of mode I have 16 bits
 GREY = ("1", "L", "LA", "I", "I;16", "F")
 
 
@@ -41,6 +43,7 @@ def read_images(folder: Path, size: int | None = None) -> Pictures:
         require(bool(images), "file", str(inner), f"holds no images ({', '.join(SUFFIXES)})", hint)
         files += [(path, inner.name, owner.name) for path in images]
     paths, labels, owners = zip(*files, strict=True)
+    _refuse_left_out(folder, paths)
     return Pictures(_pixels_of(paths, size), words(labels), words(owners) if owned else None)
 
 
@@ -52,6 +55,7 @@ def read_alike(folder: Path, shape: tuple[int, ...], size: int | None = None) ->
     files = [(path, "") for path in flat] or [(path, inner.name) for inner in _folders(folder) for path in _images(inner)]
     hint = f"images ({', '.join(SUFFIXES)}), or one folder of them per class"
     require(bool(files), "rows", str(folder), "holds no images", hint)
+    _refuse_left_out(folder, [path for path, _ in files])
     inputs = _pixels_of(tuple(path for path, _ in files), size, "L" if shape[0] == 1 else "RGB")
     return inputs, None if flat else words([name for _, name in files])
 
@@ -62,6 +66,18 @@ def _folders(folder: Path) -> list[Path]:
 
 def _images(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
+def _refuse_left_out(folder: Path, used: Sequence[Path]) -> None:
+    """Refuses a folder with images beside, or below, those that its layout takes: they would be left out without a word."""
+    within = [folder]
+    for entry in within:
+        within += _folders(entry)
+    left = sorted({path for entry in within for path in _images(entry)} - {*used})
+    if left:
+        rule = f"is one of {len(left)} images that would be left out: images lie beside folders, or in folders of unequal depth"
+        hint = "all in FOLDER/CLASS, or all in FOLDER/OWNER/CLASS: move or remove the others"
+        raise FedtierError("file", str(left[0]), rule, hint)
 
 
 def _pixels_of(files: tuple[Path, ...], size: int | None, mode: str | None = None) -> np.ndarray:
@@ -85,6 +101,9 @@ def _pixels_of(files: tuple[Path, ...], size: int | None, mode: str | None = Non
 
 
 def _pixels(image: Any, mode: str, size: tuple[int, int]) -> np.ndarray:
+    wide = image.mode == "F" or (image.mode == "I" and image.format not in SIXTEEN_BITS)
+    rule = f"has pixels of 32 bits (mode {image.mode}), of which nobody knows what is white"
+    require(not wide, "file", image.filename, rule, "save it with 8 or 16 bits a pixel")
     image = (_from_16_bits(image) if image.mode.startswith("I") else image).convert(mode)
     return np.asarray(image if image.size == size else image.resize(size))
 
@@ -103,6 +122,8 @@ def _open(path: Path, look: Any) -> Any:
         with warnings.catch_warnings(), Image.open(path) as image:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             return look(image)
+    except FedtierError:
+        raise
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise FedtierError("file", str(path), f"is not an intact image ({error})", "copy it again or remove it") from error
 

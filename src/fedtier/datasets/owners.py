@@ -35,9 +35,10 @@ def with_enough_rows(dataset: Dataset, least: int, rule: Rule = "refuse") -> Dat
         raise FedtierError("small_clients", rule, f"{rule_told} {owners}", hint)
     if rule == "drop":
         return _renumbered(dataset.take(np.flatnonzero(~few)), names)._replace(notes=(*dataset.notes, f"left out: {owners}"))
+    merged = next(name for name in (MERGED, *(f"{MERGED} ({n})" for n in range(2, len(names) + 3))) if name not in names)
     together = np.where(few, len(names), dataset.owner).astype(np.int32)
-    return _renumbered(dataset._replace(owner=together), (*names, MERGED))._replace(
-        notes=(*dataset.notes, f"together they are the client {MERGED!r}: {owners}")
+    return _renumbered(dataset._replace(owner=together), (*names, merged))._replace(
+        notes=(*dataset.notes, f"together they are the client {merged!r}: {owners}")
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import FedtierError, require
+from . import table
 from .table import Column, Table, Words, as_words
 
 FORMAT = "fedtier-preparation-1"
@@ -163,6 +164,8 @@ class Preparation(NamedTuple):
 
 
 NOT_THERE = "rows to predict"
+NO_NUMBER = "words"
+PLAIN = "write decimals behind a point, and nothing between thousands"
 
 
 def _scaling(content: dict[str, Any]) -> Scaling:
@@ -190,6 +193,8 @@ def _flag(out: np.ndarray, column: Category, words: Words) -> int:
 
 def _numbers(name: str, column: Column) -> np.ndarray:
     if isinstance(column, Words):
+        table.refuse_either(name, column, PLAIN)
         rule = "must be a number, as this column's values were in the training rows"
-        raise FedtierError(f"column {name}", column.levels[0], rule, "are these the same tables?")
+        odd = next(level for level in (*column.levels, NO_NUMBER) if np.isnan(table.number(level)))
+        raise FedtierError(f"column {name}", odd, rule, "are these the same tables?")
     return column

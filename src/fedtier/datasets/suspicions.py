@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections.abc import Collection
 
 import numpy as np
 
 from ..errors import FedtierError, FedtierWarning, require
-from .table import Table, Words, are_dates
+from .table import Table, Words, are_dates, first_date, refuse_either
 
 IDS = 20  # rows from which a column of different values is taken for an index or an id
 ID_WORDS = frozenset(("id", "index", "uuid", "rownames", "number", "no"))
 
 
-def checked(table: Table) -> Table:
-    """Refuses dates and numbers beyond float32; warns of columns that tell rows apart; infinite numbers become missing."""
+def checked(table: Table, categories: Collection[str] = ()) -> Table:
+    """Refuses dates, numbers beyond float32, and numbers that may be read two ways unless they are `categories`; warns of
+    columns that tell rows apart; infinite numbers become missing."""
     columns = dict(table.columns)
     for name, column in table.columns.items():
         if are_dates(column):
             hint = f'drop = ["{name}"], or turn it into numbers first, days since some day for example'
-            raise FedtierError(f"column {name}", column.levels[0], "holds dates or times, which are no numbers", hint)  # pyright: ignore
+            raise FedtierError(f"column {name}", first_date(column), "holds dates or times, which are no numbers", hint)
         if isinstance(column, Words):
+            if name not in categories:
+                refuse_either(name, column)
             if table.rows >= IDS and len(column.levels) > table.rows / 2:
                 _warn(
                     f"column {name} holds {len(column.levels)} different texts in {table.rows} rows: "
@@ -53,7 +58,7 @@ def _is_index(name: str, column: np.ndarray) -> bool:
     if np.isnan(column).any() or np.any(column != np.floor(column)) or len(np.unique(column)) < len(column):
         return False
     steps = np.diff(np.sort(column))
-    words = name.lower().replace("_", " ").replace("-", " ").split()
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\W]+", " ", name).lower().split()  # patientID, patient_id, patient-id
     return bool(np.all(steps == 1)) or bool(ID_WORDS & set(words))
 
 

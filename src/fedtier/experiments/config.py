@@ -72,6 +72,14 @@ class Data(Table):
     missing: Literal["median", "mean", "zero", "drop", "refuse"] = described(
         "median", "What stands for a missing value; the first three also get a 0/1 column that says so.", example="drop"
     )
+    missing_words: list[str] | None = described(
+        None, "Texts that stand for a missing label or owner, besides the empty cell; none: NA, none, ? and the like.",
+        example=["unknown"],
+    )  # fmt: skip
+    decimal: Literal["auto", ",", "."] = described(
+        "auto", "What stands before decimals where numbers such as 1,234 may be read both ways; auto: as in the other columns.",
+        example=",",
+    )  # fmt: skip
     max_categories: int = described(
         100, "0/1 columns of a category at most, one for all rarer ones included.", unit="columns", example=20, ge=2
     )

@@ -1,8 +1,11 @@
 """Metrics beyond accuracy, by scikit-learn, and the user's own: each a number for some rows, from what was predicted for them.
 
-A metric of one's own is a function metric(truth, predicted) or metric(truth, predicted, probabilities) -> number. It gets names
-of classes, or numbers in the label's own unit; probabilities are [N, classes], None for a regression. Larger is better unless
-the function has an attribute `larger_is_better = False`.
+Where rows have weights, each metric is the weighted one: scikit-learn's sample_weight.
+
+A metric of one's own is a function metric(truth, predicted) -> number, which may take probabilities as a third and weights as a
+fourth argument. It gets names of classes, or numbers in the label's own unit; probabilities are [N, classes],
+None for a regression; weights are [N], None where rows have none. Larger is better unless the function has an attribute
+`larger_is_better = False`.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ class Rows(NamedTuple):
     predicted: np.ndarray  # [N] likewise
     probabilities: np.ndarray | None  # [N, K]; None for a regression
     label: Label
+    weights: np.ndarray | None = None  # [N] how much each row counts; None: all alike
 
 
 class Judge(NamedTuple):
@@ -40,7 +44,7 @@ class Judge(NamedTuple):
 
     def __call__(self, rows: Rows) -> float:
         """NaN where it is not defined: the AUC of rows of one class, for example, or of no rows."""
-        if not len(rows.truth):
+        if not len(rows.truth) or (rows.weights is not None and not rows.weights.any()):
             return float("nan")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # classes that these rows do not have
@@ -55,17 +59,19 @@ def _auc(rows: Rows) -> float:
     found, probabilities = np.unique(rows.truth), _known(rows.probabilities)
     if len(found) < 2:
         return float("nan")
-    return float(np.mean([roc_auc_score(rows.truth == k, probabilities[:, k]) for k in found]))
+    return float(np.mean([roc_auc_score(rows.truth == k, probabilities[:, k], sample_weight=rows.weights) for k in found]))
 
 
 def _calibration_error(rows: Rows) -> float:
-    """The mean distance of confidence and accuracy over BINS bins of the confidence, each row counting once (Naeini, Cooper,
-    Hauskrecht, 2015). scikit-learn's calibration_curve has neither more than two classes nor the size of the bins."""
+    """The mean distance of confidence and accuracy over BINS bins of the confidence, each row counting once, or by its weight
+    (Naeini, Cooper, Hauskrecht, 2015). scikit-learn's calibration_curve has neither more than two classes nor the size of the
+    bins."""
     confidence = _known(rows.probabilities).max(axis=1)
     right = rows.predicted == rows.truth
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    gaps = np.bincount(bins, right - confidence, minlength=BINS)
-    return float(np.abs(gaps).sum() / len(right))
+    weights = np.ones(len(right)) if rows.weights is None else rows.weights
+    gaps = np.bincount(bins, weights * (right - confidence), minlength=BINS)
+    return float(np.abs(gaps).sum() / weights.sum())
 
 
 def _known(probabilities: np.ndarray | None) -> np.ndarray:
@@ -79,7 +85,7 @@ def _of(name: str, **options: Any) -> Callable[[Rows], float]:
     def judge(rows: Rows) -> float:
         import sklearn.metrics
 
-        return getattr(sklearn.metrics, name)(rows.truth, rows.predicted, **options)
+        return getattr(sklearn.metrics, name)(rows.truth, rows.predicted, sample_weight=rows.weights, **options)
 
     return judge
 
@@ -87,7 +93,8 @@ def _of(name: str, **options: Any) -> Callable[[Rows], float]:
 def _log_loss(rows: Rows) -> float:
     from sklearn.metrics import log_loss
 
-    return log_loss(rows.truth, _known(rows.probabilities), labels=range(len(rows.label.classes)))
+    classes = range(len(rows.label.classes))
+    return log_loss(rows.truth, _known(rows.probabilities), labels=classes, sample_weight=rows.weights)
 
 
 JUDGES = {
@@ -133,6 +140,6 @@ def _own(word: str) -> Judge:
         names = np.asarray(rows.label.classes)
         truth, predicted = (names[a] if len(names) else a for a in (rows.truth, rows.predicted))
         with by_path.calling("run.metrics", word):
-            return float(function(*(truth, predicted, rows.probabilities)[:count]))
+            return float(function(*(truth, predicted, rows.probabilities, rows.weights)[:count]))
 
     return Judge(by_path.short(word), "any", bool(getattr(function, "larger_is_better", True)), judge)

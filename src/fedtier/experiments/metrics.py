@@ -31,7 +31,8 @@ FEWEST = 10  # held-back rows from which a client may be the worst one: two rows
 
 
 class Quality(NamedTuple):
-    """How well a model predicts some rows. NaN where the task has no such number, or there are no rows."""
+    """How well a model predicts some rows, each counting by its weight where rows have weights. NaN where the task has no such
+    number, or there are no rows."""
 
     accuracy: Any = np.nan  # share of the rows whose class is right
     rmse: Any = np.nan  # of a regression: root of the mean squared error, in deviations of the label
@@ -73,11 +74,11 @@ def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> 
     if model is None or x is None:
         return Quality()
     if algorithm.dataset.task == "classification":
-        right = mean_over_rows(lambda rows: jnp.argmax(model.apply(x, rows.inputs), axis=-1) == rows.labels, view)
+        right = weighted_mean(lambda rows: jnp.argmax(model.apply(x, rows.inputs), axis=-1) == rows.labels, view)
         return Quality(accuracy=right)
 
     def mean(function: Callable[[Rows], Any]) -> Any:
-        return mean_over_rows(function, view)
+        return weighted_mean(function, view)
 
     squared, centre = mean(lambda rows: residuals(model, x, rows) ** 2), mean(lambda rows: rows.labels)
     variance = mean(lambda rows: (rows.labels - centre) ** 2)
@@ -85,16 +86,25 @@ def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> 
     return Quality(rmse=jnp.sqrt(squared), mae=mean(lambda rows: jnp.abs(residuals(model, x, rows))), r2=known)
 
 
+def weighted_mean(function: Callable[[Rows], Any], view: View) -> Any:
+    """sum w_k function(row k) / sum w_k over the rows of `view`, as scikit-learn's sample_weight has it; the plain mean where
+    rows have no weights; NaN where there are no rows, or all of them weigh nothing."""
+    if not isinstance(view.arrays, Rows) or view.arrays.weights is None:
+        return mean_over_rows(function, view)
+    return mean_over_rows(lambda rows: rows.weights * function(rows), view) / mean_over_rows(lambda rows: rows.weights, view)
+
+
 def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Quality]:
-    """(f1 on the server's rows, 0 where it has none; loss on the test rows; quality on them)."""
+    """(f1 on the server's rows, 0 where it has none; loss on the test rows; quality on them). f1 is the objective, whose
+    weights have mean 1 over the training rows; the test loss is a weighted mean over the test rows."""
+    if x is None:
+        return jnp.nan, jnp.nan, Quality()
 
-    def loss(view: View) -> Any:
-        if x is None:
-            return jnp.nan
-        return mean_over_rows(lambda rows: jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows), view)
+    def losses(rows: PyTree) -> Any:
+        return jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows)
 
-    own = loss(server) if algorithm.problem.central or x is None else jnp.zeros(())
-    return own, loss(test), quality(algorithm, x, test)
+    own = mean_over_rows(losses, server) if algorithm.problem.central else jnp.zeros(())
+    return own, weighted_mean(lambda rows: losses(_alike(rows)), test), quality(algorithm, x, test)
 
 
 def client_scores(
@@ -148,6 +158,13 @@ def evaluator(experiment: Experiment, engine: Engine) -> Callable[[State, int], 
 
 def _one(row: PyTree) -> PyTree:
     return jax.tree.map(lambda a: a[None], row) if isinstance(row, Rows) else row[None]
+
+
+def _alike(rows: PyTree) -> PyTree:
+    """The rows with a weight of 1 each, where they have weights."""
+    if not isinstance(rows, Rows) or rows.weights is None:
+        return rows
+    return rows._replace(weights=jnp.ones_like(rows.weights))
 
 
 def spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:

@@ -47,6 +47,8 @@ def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool =
                 _set_stale_aside(files, cell.config, load(cell.config), progress, any_version)
                 rows = finished_rows(cell.folder, cell.config)
                 found = rows is not None
+                if found:
+                    progress.say(*_data_lines(files))
                 finals[cell.method, cell.setting] = rows if rows is not None else _run_cell(cell, files, load, progress)
                 _write_labels(cell, files, comparison.baseline)
             progress.cell_done(found=found)
@@ -64,6 +66,12 @@ def _run_cell(cell: Cell, files: RunFolder, load: Callable[[Config], Dataset], p
     except Diverged as error:
         warnings.warn(f"{cell.method} {cell.setting}: {error}", FedtierWarning, stacklevel=3)
         return []
+
+
+def _data_lines(files: RunFolder) -> list[str]:
+    """What a finished cell was made from, as its run has said it."""
+    path = files.folder / "partition.json"
+    return json.loads(path.read_bytes())["said"] if path.exists() else []
 
 
 def _one_at_a_time(load: Callable[[Config], Dataset]) -> Callable[[Config], Dataset]:

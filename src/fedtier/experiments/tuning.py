@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,10 @@ from ..schedules import rescaled
 from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, cell_name
 from .config import Config
+from .data import load_raw
 from .grids import STEPS, Grid, at_an_end, points_of
 from .progress import Progress
-from .run_folder import code_digest
+from .run_folder import code_of
 from .search import run_search
 
 SEEDS = 2  # of the cell, from the first on
@@ -33,7 +35,21 @@ SHARE = 0.1  # of the server's and of each client's training rows
 def tune_cells(comparison: Comparison, progress: Progress) -> Comparison:
     """The comparison with the best point of its grid in every cell, and how it was found."""
     _check_grids(comparison)
-    return comparison._replace(cells=[_tuned(cell, progress) for cell in comparison.cells])
+    digest = _digests()
+    return comparison._replace(cells=[_tuned(cell, digest, progress) for cell in comparison.cells])
+
+
+def _digests() -> Callable[[Config], str]:
+    """digest(config) of the data that a configuration names, as they are now; read once for all cells that share them."""
+    known: dict[str, str] = {}
+
+    def digest(config: Config) -> str:
+        key = config.data.model_dump_json()
+        if key not in known:
+            known[key] = load_raw(config).digest()
+        return known[key]
+
+    return digest
 
 
 def grid_of(cell: Cell) -> Grid | None:
@@ -52,11 +68,11 @@ def _check_grids(comparison: Comparison) -> None:
             require(key in known, f"search of {cell.method}", key, f"is no key of {cell.config.method.name}")
 
 
-def _tuned(cell: Cell, progress: Progress) -> Cell:
+def _tuned(cell: Cell, digest: Callable[[Config], str], progress: Progress) -> Cell:
     grid = grid_of(cell)
     if not grid:
         return cell._replace(tuned="not tuned: the method has no grid" if grid is None else "not tuned: as its file says")
-    best, points = _best(cell, grid, progress)
+    best, points = _best(cell, grid, digest(cell.config), progress)
     given = cell.config.method.options
     values = {key: rescaled(given[key], value) if key in STEPS else value for key, value in best.items()}
     config = cell.config.model_copy(update={"method": cell.config.method.model_copy(update=values)})
@@ -67,10 +83,11 @@ def _tuned(cell: Cell, progress: Progress) -> Cell:
     return cell._replace(config=config, folder=cell.folder.parent / cell_name(config), tuned=found)
 
 
-def _best(cell: Cell, grid: Grid, progress: Progress) -> tuple[dict[str, float], int]:
-    """(the best point, how many there were); found again in the store if the same search was made before."""
+def _best(cell: Cell, grid: Grid, data: str, progress: Progress) -> tuple[dict[str, float], int]:
+    """(the best point, how many there were); found again in the store if the same search was made before, by the same code on
+    the same data, of which `data` is the digest."""
     config = _searched(cell.config)
-    content = json.dumps([config.digest(), grid, code_digest()])
+    content = json.dumps([config.digest(), grid, data, code_of(config)])
     file = cell.folder.parent / "tuning" / f"{cell_name(config)}-{hashlib.sha256(content.encode()).hexdigest()[:12]}.json"
     if not file.exists():
         progress.say(f"tuning {cell.method} {cell.setting}".rstrip())

@@ -79,11 +79,11 @@ def _rows(experiment: Experiment, apply: Callable[..., Any], s: int, model: PyTr
     dataset = experiment.dataset
     outputs = apply_in_blocks(apply, model, dataset.inputs[numbers]).astype(np.float64)
     label = (dataset.preparations[s] if dataset.preparations else dataset.preparation).label
-    truth = dataset.labels[numbers]
+    truth, weights = dataset.labels[numbers], None if dataset.weights is None else dataset.weights[numbers]
     if not label.classes:
-        return Rows(truth / label.scale + label.shift, outputs[:, 0] / label.scale + label.shift, None, label)
+        return Rows(truth / label.scale + label.shift, outputs[:, 0] / label.scale + label.shift, None, label, weights)
     grown = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    return Rows(truth, outputs.argmax(axis=1), grown / grown.sum(axis=1, keepdims=True), label)
+    return Rows(truth, outputs.argmax(axis=1), grown / grown.sum(axis=1, keepdims=True), label, weights)
 
 
 def _take(tree: PyTree | None, k: int) -> PyTree | None:

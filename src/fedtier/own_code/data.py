@@ -14,7 +14,7 @@ from ..datasets.dataset import as_inputs, tenths_of
 from ..datasets.frames import is_frame
 from ..datasets.labels import ordered
 from ..datasets.own import from_file
-from ..datasets.table import as_words, column_of
+from ..datasets.table import as_words, unsettled
 from ..errors import FedtierError, require
 from .by_path import calling, find, short, signature_of
 
@@ -57,7 +57,7 @@ def raw_dataset(arrays: Sequence[np.ndarray], name: str) -> Dataset:
     values, targets = as_inputs(f"{name}: inputs", inputs), np.asarray(labels, np.float32)
     rule = f"must be one number for each of the {len(values)} rows"
     require(targets.shape == (len(values),), f"{name}: labels", targets.shape, rule)
-    codes, names = (None, ()) if owner is None else ordered(f"{name}: owner", as_words(column_of("owner", owner)))
+    codes, names = (None, ()) if owner is None else ordered(f"{name}: owner", as_words(unsettled("owner", owner)))
     require(codes is None or len(codes) == len(values), f"{name}: owner", f"{0 if codes is None else len(codes)} values", rule)
     groups = tenths_of(targets) if len(np.unique(targets)) > 1 else (np.zeros(len(values), np.int32), ("all",))
     return Dataset(name, values, targets, (), codes, names, task="regression", tenths=groups)

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedtier.datasets import load
 from fedtier.errors import FedtierError
 from fedtier.experiments.bundle import Bundle
+from fedtier.experiments.bundle.rows import Reading, read_rows
 
 from .conftest import held_back, personal_model, write_patients
 
@@ -136,3 +138,23 @@ def test_a_model_of_ones_own_is_rebuilt_from_the_file_it_came_from(finished, tmp
     (tmp_path / "net.py").unlink()
     with pytest.raises(FedtierError, match="is not there"):
         Bundle.load(result.folder)
+
+
+def test_new_rows_are_read_with_the_commas_of_the_training_rows(tmp_path):
+    """Seen: training read 20,1 right, but new rows of 20,125 and 18,500 became 20125 and 18500."""
+    rows = tmp_path / "t.tsv"
+    rows.write_text("x\ty\n" + "".join(f"{18 + k},{k}\t{k % 2}\n" for k in range(6)))
+    data = load("file", file=rows, label="y").prepared([np.arange(6)])
+    new = tmp_path / "new.tsv"
+    new.write_text("x\tk\n20,125\t1\n18,500\t2\n")
+    given = read_rows(new, data.preparation, Reading(decimal=data.decimal))
+    x = 18 + 1.1 * np.arange(6)
+    np.testing.assert_allclose(given.inputs[:, 0], (np.array([20.125, 18.5]) - x.mean()) / x.std(), rtol=1e-5)
+    with pytest.raises(FedtierError, match=r"column x = '20,125': may be 20125 or 20\.125"):
+        read_rows(new, data.preparation, Reading())
+
+
+def test_rows_tell_a_class_called_none(tmp_path):
+    frame = {"x": [1.0, 2.0, 4.0], "y": ["none", "mild", "mild"]}
+    data = load("file", file=frame, label="y", missing_words=[]).prepared([np.arange(3)])
+    assert read_rows(frame, data.preparation, Reading()).truth.tolist() == ["none", "mild", "mild"]

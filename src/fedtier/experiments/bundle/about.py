@@ -58,10 +58,10 @@ class About(NamedTuple):
             rule = f"must be of format {FORMAT}"
             require(content.pop("format", None) == FORMAT, str(path), NOTHING, rule, "is it from another version of fedtier?")
             recipe = Recipe(**content.pop("recipe"))
-            columns, header, image_size = (content["reading"][key] for key in Reading._fields)
+            reading = Reading(**content["reading"] | {"columns": tuple(content["reading"]["columns"])})
             prepared = {int(seed): Preparation.from_json(json.dumps(one)) for seed, one in content["preparations"].items()}
             given = content | {
-                "preparations": prepared, "reading": Reading(tuple(columns), header, image_size),
+                "preparations": prepared, "reading": reading,
                 "clients": tuple(content["clients"]), "diverged": tuple(content["diverged"]),
             }  # fmt: skip
             return cls(recipe._replace(shape=tuple(recipe.shape)), **given)

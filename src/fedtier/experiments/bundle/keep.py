@@ -55,7 +55,7 @@ def keep_bundle(
         clients=tuple(names[i] for i in clients) if kept else (),
         why=_why(experiment, kept, len(clients)),
         has_global=x is not None,
-        reading=Reading(_columns(experiment.dataset), config.data.header, config.data.image_size),
+        reading=Reading(_columns(experiment.dataset), config.data.header, config.data.image_size, experiment.dataset.decimal),
         tables=config.model_dump(exclude_none=True),
         steps=int(experiment.steps[-1].max()),
         round=config.run.rounds,

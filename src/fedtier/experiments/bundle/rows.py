@@ -11,8 +11,8 @@ from ...datasets import Preparation
 from ...datasets.content import read_table, read_unlabelled
 from ...datasets.frames import is_frame
 from ...datasets.labels import known
-from ...datasets.preparation import Label
-from ...datasets.table import Column, Table, Words, as_words, missing, settled
+from ...datasets.preparation import PLAIN, Label
+from ...datasets.table import MISSING, Column, Table, Words, as_words, missing, refuse_either, settled
 from ...errors import FedtierError, nearest, require
 
 
@@ -22,6 +22,7 @@ class Reading(NamedTuple):
     columns: tuple[str, ...] = ()  # names of the numbers of a row, where rows were arrays with names
     header: bool = True
     image_size: int | None = None
+    decimal: str = ""  # what stands before decimals, "," or ".", where a column of new rows does not say
 
 
 class Given(NamedTuple):
@@ -42,13 +43,15 @@ def read_rows(rows: Any, preparation: Preparation, reading: Reading) -> Given:
     if isinstance(source, Path) and (source.is_dir() or source.suffix.lower() in (".npz", ".npy")):
         found, said = read_unlabelled(source, label.name, preparation.shape, reading.image_size)
     elif isinstance(source, Path) or is_frame(source):
-        found = read_table(source, {label.name, *categories}, header=reading.header)
+        empty = {label.name: MISSING - {name.lower() for name in label.classes}}  # a class may be called none
+        texts = {label.name, *categories}
+        found = read_table(source, texts, header=reading.header, decimal=reading.decimal, empty=empty)
         said = found.columns.get(label.name)
     else:
         found, said = np.asarray(source), None
     if isinstance(found, Table):
         return _of_table(found, said, preparation, reading)
-    return Given(preparation.apply(_shaped(found, preparation)), _truth(said, label))
+    return Given(preparation.apply(_shaped(found, preparation)), _truth(said, label, reading.decimal))
 
 
 def _of_table(table: Table, said: Column | None, preparation: Preparation, reading: Reading) -> Given:
@@ -60,7 +63,7 @@ def _of_table(table: Table, said: Column | None, preparation: Preparation, readi
                 "rows", name, "is a column that the model needs, and the rows do not have it", nearest(name, others)
             )
     unused = tuple(name for name in table.columns if name not in (*wanted, preparation.label.name))
-    table, truth = table.only(wanted), _truth(said, preparation.label)
+    table, truth = table.only(wanted), _truth(said, preparation.label, table.decimal or reading.decimal)
     if preparation.scaling is None:
         return Given(preparation.apply(table), truth, unused)
     for name, column in table.columns.items():
@@ -97,12 +100,13 @@ def _shaped(values: np.ndarray, preparation: Preparation) -> np.ndarray:
     return values.reshape(len(values), *shape)
 
 
-def _truth(said: Column | None, label: Label) -> np.ndarray | None:
+def _truth(said: Column | None, label: Label, decimal: str) -> np.ndarray | None:
     """What the rows say themselves; None where they do not for all of them. A class that the model does not know is refused."""
     if said is None or missing(said).any():
         return None
     if label.classes:
         return np.asarray(label.classes, dtype=np.str_)[known(f"label {label.name}", as_words(said), label.classes)]
-    numbers = settled(said)[0] if isinstance(said, Words) else said
+    numbers = settled(said, decimal)[0] if isinstance(said, Words) else said
+    refuse_either(label.name, numbers, PLAIN)
     require(not isinstance(numbers, Words), f"label {label.name}", "words", "must be numbers, as in the training rows")
     return np.asarray(numbers, np.float64)
