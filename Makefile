@@ -47,10 +47,12 @@ flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopba
 crash: .venv/.installed  ## the same, with everything killed once, every byte counted, the tutorial as written; a quarter of an hour
 	$(BIN)/python -m pip install --quiet --editable ".[flare]"
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flare and slow"
+	$(BIN)/python -m pip install --quiet --editable ".[flower]"
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flower and slow"
 
 flower: .venv/.installed  ## three sites and a server over Flower on loopback
 	$(BIN)/python -m pip install --quiet --editable ".[flower]"
-	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m flower
+	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flower and not slow"
 
 bench: .venv/.installed  ## fedtier beside its peers, about 25 minutes; RESUME=1 goes on with the last sitting
 	$(BIN)/python bench/run.py $(if $(RESUME),--resume)
