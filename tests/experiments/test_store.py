@@ -42,7 +42,7 @@ class FullDisk:
 
         class Full(io.IOBase):
             def write(self, data):
-                data = data if isinstance(data, bytes) else data.encode()
+                data = data.encode() if isinstance(data, str) else data
                 taken = data[: disk.room]
                 disk.room -= len(taken)
                 write(taken if "b" in mode else taken.decode())
