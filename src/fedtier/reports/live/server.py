@@ -92,6 +92,7 @@ class WatchServer(ThreadingHTTPServer):
         self.guard, self.feed, self.page = guard, Feed(watched), Page()
         self.places, self.streams = threading.BoundedSemaphore(MOST), threading.BoundedSemaphore(MOST_STREAMS)
         self.closing = threading.Event()
+        self._answering: set[threading.Thread] = set()
         self._waiting: dict[socket.socket, float] = {}  # connections that have not said what they want, and until when they may
         self.address_family, address = resolved(guard.host)
         try:
@@ -122,11 +123,13 @@ class WatchServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        self._answering.add(threading.current_thread())
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._waiting.pop(request, None)
             self.places.release()
+            self._answering.discard(threading.current_thread())
 
     def heard(self, request: Any) -> None:
         """The connection has said what it wants."""
@@ -136,16 +139,25 @@ class WatchServer(ThreadingHTTPServer):
         """Twice a second: cuts connections whose time to ask is over, however slowly they go on asking."""
         for request, ends in list(self._waiting.items()):
             if time.monotonic() > ends and self._waiting.pop(request, None):
-                with suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
+                _cut(request)
 
     def server_close(self) -> None:
-        """Also ends the streams, at their next beat."""
+        """Also ends the streams, and waits for whoever is reading files: a thread that outlives the interpreter aborts it."""
         super().server_close()
         self.closing.set()
+        for request in list(self._waiting):
+            _cut(request)
+        ends = time.monotonic() + SECONDS
+        for thread in list(self._answering):
+            thread.join(max(0.0, ends - time.monotonic()))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks off is none of our business."""
+
+
+def _cut(request: socket.socket) -> None:
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class Handler(BaseHTTPRequestHandler):
