@@ -99,8 +99,11 @@ def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobo
 
 
 def _extended(config: Config, files: RunFolder, rounds: int) -> Config:
-    """The configuration with more rounds, written down; what belonged to the old end alone goes."""
+    """The configuration with more rounds, written down; what belonged to the old end alone goes. One that was extended to so
+    many already and has not got there, because it was stopped, is as it should be."""
     last = config.run.rounds
+    if rounds == last and not (files.folder / "clients.json").exists():
+        return config
     require(rounds > last, "--rounds", rounds, f"must be more than the {last} that the run has", "a run is never shortened")
     longer = config.model_copy(update={"run": config.run.model_copy(update={"rounds": rounds})})
     files.write("config.toml", longer.toml().encode())

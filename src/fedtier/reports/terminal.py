@@ -181,9 +181,10 @@ def methods_object() -> dict[str, Any]:
 
 
 def methods_table() -> list[Part]:
-    """What runs where a configuration names the method alone; the paper's value beside it where that is another."""
+    """What runs where a configuration names the method alone; the paper's value beside it where that is another. 80 columns:
+    on a terminal narrower than a table, columns would be left out, the first one first."""
     table = Table(title='methods: what runs by default, preset = "recommended"', title_justify="left", show_lines=True)
-    for heading, width in (("method", 11), ("what it is", 34), ("options with their values", 68)):
+    for heading, width in (("method", 11), ("what it is", 20), ("options with their values", 39)):
         table.add_column(heading, width=width)
     for name, entry in registry.METHODS.items():
         paper, ours = (registry.defaults(name, preset) for preset in ("paper", "recommended"))
