@@ -10,6 +10,7 @@ from ..errors import NOTHING, require
 from ..experiments.comparison import make_comparison
 from ..experiments.outcomes import Outcome, run_cells
 from ..experiments.progress import Progress
+from ..experiments.stopping import Stopped
 from ..experiments.tuning import tune_cells
 from ..reports import findings, layout, tables
 from ..reports.layout import plain
@@ -121,6 +122,11 @@ def compare(
     kept = Scratch() if store is None else None
     place = kept.folder if kept else Path(str(store))
     shown = fitting(progress)
-    with as_arguments():
-        comparison = make_comparison(content, place, (), baseline)
-        return Table(run_cells(tune_cells(comparison, shown) if tune else comparison, shown), kept)
+    try:
+        with as_arguments():
+            comparison = make_comparison(content, place, (), baseline)
+            return Table(run_cells(tune_cells(comparison, shown) if tune else comparison, shown), kept)
+    except Stopped:
+        if store is not None:
+            raise
+        raise KeyboardInterrupt from None  # there is no folder to go on from
