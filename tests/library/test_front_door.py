@@ -163,6 +163,16 @@ def test_a_stopped_program_is_not_sent_to_a_folder_that_is_gone(monkeypatch, tmp
         ft.compare(["fedavg"], made(), store=tmp_path)
 
 
+def test_methods_in_a_list_are_called_by_their_names(monkeypatch):
+    """Seen: labels that were the whole repr of a method, every key of it."""
+    labels: list[str] = []
+    monkeypatch.setattr(
+        "fedtier.library.compare.run_cells", lambda comparison, _: labels.extend(c.method for c in comparison.cells)
+    )
+    ft.compare([ft.local_only(), "server_only", ft.local_only(client_lr=0.2)], made(), rounds=1)
+    assert labels == ["local_only", "server_only", "local_only 2"]
+
+
 def test_arrays_are_read_as_an_npz_of_them_is(tmp_path):
     rng = np.random.default_rng(0)
     inputs, labels = rng.standard_normal((200, 3)), rng.integers(0, 2, 200)
@@ -200,6 +210,9 @@ def wrong_lengths():
         (lambda: ft.federate(hospitals(), label="outcom", owner="hospital"), ["label", "did you mean 'outcome'?"]),
         (lambda: ft.federate(hospitals(), label="outcome", owner="hospital", alpha=1.0), ["alpha", "natural"]),
         (wrong_lengths, ["labels", "one value per row"]),
+        (lambda: ft.train(ft.fedavg, made()), ["method", "call it: ft.fedavg()"]),
+        (lambda: ft.train(ft.fedavg(), made(), model=ft.mlp), ["model", "call it: ft.mlp()"]),
+        (lambda: ft.federate(hospitals(), label="outcome", drop="age"), ["drop", 'drop = ["age"]']),
         (lambda: ft.train("fedvag", made()), ["did you mean 'fedavg'?"]),
         (lambda: ft.train(ft.zo_hfl(), made(), rounds=-1), ["rounds = -1"]),
         (lambda: ft.train(ft.zo_hfl(), made(), round=5), ["round = 5", "did you mean 'rounds'?"]),

@@ -87,6 +87,7 @@ def run_experiment(
 def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobody, rounds: int | None = None) -> Result:
     """Goes on from the last checkpoint, bit for bit as if nothing had happened (on the same device); a listener hears
     the rows from there on. With `rounds` the run is extended to so many: it is then the run that had them from the start."""
+    require(folder.is_dir(), "DIR", str(folder), "is not there", "give the folder that `fedtier run` named")
     if not (folder / "config.toml").exists():
         raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
     if (folder / "wire.json").exists():
