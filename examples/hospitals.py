@@ -1,7 +1,7 @@
 """Four hospitals, a method put together from parts, five seeds; then beside FedAvg."""
 
 import optax
-import patients  # examples/patients.py: a made-up table with the columns hospital, age, sugar, pressure, outcome
+import patients  # made-up rows: hospital, age, sugar, pressure, outcome; examples/patients.py, so run this in examples/
 
 import fedtier as ft
 
@@ -13,10 +13,12 @@ method = ft.zo_hfl(
     server=ft.descent(optax.adam(3e-3), steps=20),
     personal=ft.fine_tune(0.3),  # the hospitals differ much
 )
-result = ft.train(method, data, model=ft.mlp(hidden=64), rounds=50, participation=0.6, tau=5, seeds=5)
+net = ft.mlp(hidden=64)
+result = ft.train(method, data, model=net, rounds=50, participation=0.6, tau=5, seeds=5)
 print(result, result.clients, sep="\n")  # in a notebook they show themselves; .to_pandas() makes a DataFrame
 zurich = result.personal["zurich"]  # the parameters of its own model
 print(result.predict({"age": [61.0], "sugar": [6.1], "pressure": [140.0]}, client="zurich").values)
-table = ft.compare({"ours": method, "FedAvg": ft.fedavg(fine_tune=0.3)}, data, rounds=50, seeds=10, baseline="FedAvg")
+both = {"ours": method, "FedAvg": ft.fedavg(fine_tune=0.3)}
+table = ft.compare(both, data, model=net, rounds=50, seeds=10, baseline="FedAvg")
 print(table, table.to_latex(), sep="\n")
 result.plot(), table.plot()  # figures of matplotlib

@@ -22,6 +22,12 @@ from fedtier.experiments.config import load_config
         (["run", "--data.clients", "3"], ["--set data.clients=3"]),
         (["partition", "--server-share", "0.1"], ["--set data.server_share=0.1"]),
         (["search", "--smoothing"], ["--set method.smoothing=VALUE"]),
+        (["run", "--set", "rounds=5"], ["--set run.rounds=5"]),
+        (["run", "--set", "fine_tune=0"], ["--set method.fine_tune=0"]),
+        (["run", "--set", "data.drop=id"], ["""--set 'data.drop=["id"]'"""]),
+        (["compare", "--methods", "fedavg,ditoo"], ["'ditoo'", "did you mean 'ditto'?"]),
+        (["resume", "nowhere"], ["nowhere", "is not there"]),
+        (["report", "nowhere"], ["nowhere", "is not there"]),
         (["run", "--set", "data.name=MNIST"], ["did you mean 'mnist'?"]),
     ],
 )

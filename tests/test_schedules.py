@@ -45,3 +45,10 @@ def test_what_stands_for_no_step_size_is_refused_under_its_own_name(value):
 def test_a_misspelt_shape_is_answered_with_the_nearest():
     with pytest.raises(FedtierError, match="inverse_sqrt"):
         as_schedule("lr", "inverse_sqr(1)", inverse)
+
+
+@pytest.mark.parametrize("schedule", [constant(0.3), inverse_sqrt(1 / 3), inverse(0.1, 2), power(1, 0.75)])
+def test_a_schedule_of_ours_knows_the_words_for_it_and_a_function_of_ones_own_does_not(schedule):
+    again = as_schedule("lr", schedules.words_of(schedule))
+    assert [again(count) for count in range(5)] == [schedule(count) for count in range(5)]
+    assert schedules.words_of(lambda count: 0.1) is None

@@ -26,27 +26,40 @@ StepSize = float | int | str | Schedule
 def constant(c: Any) -> Schedule:
     """The step size c in every step."""
     positive("c", c)
-    return lambda count: c + 0.0 * count
+    return _told(lambda count: c + 0.0 * count, "constant", c)
 
 
 def inverse_sqrt(c: Any) -> Schedule:
     """c/sqrt(r + 1): falls like the root of the counter."""
     positive("c", c)
-    return lambda count: c / jnp.sqrt(count + 1.0)
+    return _told(lambda count: c / jnp.sqrt(count + 1.0), "inverse_sqrt", c)
 
 
 def inverse(c: Any, offset: float = 1.0) -> Schedule:
     """c/(t + offset): falls like the counter."""
     positive("c", c)
     positive("offset", offset)
-    return lambda count: c / (count + offset)
+    return _told(lambda count: c / (count + offset), "inverse", c, offset)
 
 
 def power(c: Any, a: float) -> Schedule:
     """c/(r + 1)^a: falls like a power of the counter."""
     positive("c", c)
     positive("a", a)
-    return lambda count: c / (count + 1.0) ** a
+    return _told(lambda count: c / (count + 1.0) ** a, "power", c, a)
+
+
+def _told(schedule: Schedule, shape: str, *numbers: Any) -> Schedule:
+    """The schedule, and the words for it where its numbers are plain ones: a search has traced ones."""
+    if all(isinstance(number, int | float) for number in numbers):
+        words = f"{shape}({', '.join(repr(float(number)) for number in numbers)})"
+        schedule.words = words  # pyright: ignore[reportFunctionMemberAccess]
+    return schedule
+
+
+def words_of(schedule: Schedule) -> str | None:
+    """The words that `as_schedule` makes the same schedule of; None for a function of one's own."""
+    return getattr(schedule, "words", None)
 
 
 SHAPES: dict[str, Callable[..., Schedule]] = {f.__name__: f for f in (constant, inverse_sqrt, inverse, power)}

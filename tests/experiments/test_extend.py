@@ -5,9 +5,11 @@ import pytest
 import safetensors.numpy
 
 from fedtier.errors import FedtierError
+from fedtier.experiments import run as running
 from fedtier.experiments.config import load_config
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import resume_experiment, run_experiment
+from fedtier.experiments.run_folder import RunFolder
 from fedtier.federation import make_plan
 
 from ..small_runs import SMALL, metrics, options
@@ -31,6 +33,19 @@ def test_an_extended_run_is_bit_for_bit_the_longer_one(fedtier, tmp_path):
         assert all(np.array_equal(ours[key], theirs[key]) for key in theirs), name
     with pytest.raises(FedtierError, match="never shortened"):
         resume_experiment(tmp_path / "short", progress=Progress(), rounds=6)
+
+
+def test_an_extension_that_was_stopped_goes_on_by_the_same_command(tmp_path):
+    """Seen: refused, because the configuration had the new number of rounds already."""
+    files, config = RunFolder(tmp_path), load_config(settings=[*SETTINGS, "run.rounds=3"])
+    files.write("clients.json", b"[]")  # the short run has got to its end
+    longer = running._extended(config, files, 6)
+    assert longer.run.rounds == 6 and running._extended(longer, files, 6) == longer
+    with pytest.raises(FedtierError, match="never shortened"):
+        running._extended(longer, files, 5)
+    files.write("clients.json", b"[]")  # so has the long one
+    with pytest.raises(FedtierError, match="more than the 6"):
+        running._extended(longer, files, 6)
 
 
 def test_a_plan_of_more_rounds_begins_with_the_shorter_one():

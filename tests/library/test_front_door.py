@@ -15,6 +15,7 @@ from fedtier.experiments.config import load_config
 from fedtier.experiments.data import load_data
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import run_experiment
+from fedtier.experiments.stopping import Stopped
 from fedtier.library.metrics import Records
 from fedtier.methods import registry
 
@@ -132,7 +133,8 @@ def test_a_frame_with_owners_ends_in_personal_models_that_predict(tmp_path):
     frame = hospitals()
     data = ft.federate(frame, label="outcome", owner="hospital", server_share=0.3, seed=0)
     assert data.clients == ("basel", "lugano", "zurich") and "lugano" in repr(data) and "<pre>" in data._repr_html_()
-    result = ft.train(ft.zo_hfl(fine_tune=0.5), data, rounds=4, participation=1.0, tau=20, eval_every=4)
+    parts = {"estimator": ft.guided(), "local": ft.projected_sgd(0.1), "server": ft.descent(optax.adam(3e-3), steps=20)}
+    result = ft.train(ft.zo_hfl(**parts, fine_tune=0.5), data, rounds=4, participation=1.0, tau=20, eval_every=4)
     assert set(result.personal) == set(data.clients) and result.model is not None
     lugano = {key: values[frame["hospital"] == "lugano"] for key, values in frame.items()}
     shared, own = result.predict(lugano), result.predict(lugano, client="lugano")
@@ -143,6 +145,32 @@ def test_a_frame_with_owners_ends_in_personal_models_that_predict(tmp_path):
     result.save(tmp_path / "run")
     again = ft.load(tmp_path / "run").predict(lugano, client="lugano")
     np.testing.assert_array_equal(again.values, own.values)
+    saved = ft.load(tmp_path / "run").adapt(lugano, client="ticino", steps=40)  # seen: refused, no file holds the estimator
+    both = (bundle.outputs(saved.read(lugano).inputs, "ticino") for bundle in (saved, adapted.bundle))
+    np.testing.assert_array_equal(*both)
+
+
+def test_a_stopped_program_is_not_sent_to_a_folder_that_is_gone(monkeypatch, tmp_path):
+    def stop(*_, **__):
+        raise Stopped(tmp_path, 3)
+
+    monkeypatch.setattr("fedtier.library.compare.run_cells", stop)
+    monkeypatch.setattr("fedtier.library.train.run_experiment", stop)
+    for call in (lambda **place: ft.compare(["fedavg"], made(), **place), lambda **place: ft.train("fedavg", made(), **place)):
+        with pytest.raises(KeyboardInterrupt):
+            call()
+    with pytest.raises(Stopped, match="fedtier resume"):
+        ft.compare(["fedavg"], made(), store=tmp_path)
+
+
+def test_methods_in_a_list_are_called_by_their_names(monkeypatch):
+    """Seen: labels that were the whole repr of a method, every key of it."""
+    labels: list[str] = []
+    monkeypatch.setattr(
+        "fedtier.library.compare.run_cells", lambda comparison, _: labels.extend(c.method for c in comparison.cells)
+    )
+    ft.compare([ft.local_only(), "server_only", ft.local_only(client_lr=0.2)], made(), rounds=1)
+    assert labels == ["local_only", "server_only", "local_only 2"]
 
 
 def test_arrays_are_read_as_an_npz_of_them_is(tmp_path):
@@ -182,6 +210,9 @@ def wrong_lengths():
         (lambda: ft.federate(hospitals(), label="outcom", owner="hospital"), ["label", "did you mean 'outcome'?"]),
         (lambda: ft.federate(hospitals(), label="outcome", owner="hospital", alpha=1.0), ["alpha", "natural"]),
         (wrong_lengths, ["labels", "one value per row"]),
+        (lambda: ft.train(ft.fedavg, made()), ["method", "call it: ft.fedavg()"]),
+        (lambda: ft.train(ft.fedavg(), made(), model=ft.mlp), ["model", "call it: ft.mlp()"]),
+        (lambda: ft.federate(hospitals(), label="outcome", drop="age"), ["drop", 'drop = ["age"]']),
         (lambda: ft.train("fedvag", made()), ["did you mean 'fedavg'?"]),
         (lambda: ft.train(ft.zo_hfl(), made(), rounds=-1), ["rounds = -1"]),
         (lambda: ft.train(ft.zo_hfl(), made(), round=5), ["round = 5", "did you mean 'rounds'?"]),

@@ -69,6 +69,35 @@ def test_of_a_regression_errors_are_told_and_neither_loss_nor_r2():
     assert findings.lower_is_better("rmse") and not findings.lower_is_better("r2") and findings.lower_is_better("worst_rmse")
 
 
+def test_equal_means_are_a_tie_all_marked_best_and_told_as_level():
+    """Seen: one star for one of two equal values, and "0.0 ± 0.0 points above" the other."""
+    equal = {"a": [0.5, 0.6, 0.7], "b": [0.5, 0.6, 0.7], "c": [0.1, 0.2, 0.3]}
+    said = findings.sentence(made_up(equal))
+    assert said == "No method is certainly best in global accuracy (a 60.0 %, level with b)."
+    assert [line.marks["global"] for line in tables.lines(made_up(equal))] == ["★", "★", ""]
+    said = findings.sentence(made_up({name: values[:1] for name, values in equal.items()}))
+    assert said == "a is level with b in global accuracy: one seed, so nothing is certain."
+    settings = {(m, s): v for s in ("x", "y") for m, v in equal.items()} | {("c", "y"): [0.7, 0.8, 0.9]}
+    said = findings.sentence(made_up(settings))
+    assert said == "Of 2 settings: in global accuracy a and b are level in 1 and c leads in 1 (certainly in 1)."
+
+
+def test_terminal_and_page_tell_the_same_mean_over_clients_by_its_name():
+    """Seen: the mean over clients in the one and that by rows in the other, both called personal accuracy."""
+    outcome = made_up(CERTAIN, metrics=("personal",))
+    finals = {
+        key: [row | {"personal_accuracy": {"mean": 0.5, "by_rows": row["global_accuracy"]}} for row in rows]
+        for key, rows in outcome.finals.items()
+    }
+    terminal = outcome._replace(finals=finals)
+    page = terminal._replace(comparison=outcome.comparison._replace(metrics=("personal", "personal_by_rows")))
+    assert findings.sentence(terminal) == findings.sentence(page)
+    assert findings.sentence(page).startswith("In personal accuracy, by rows, b is certainly best (72.3 %,")
+    once = {k: [row | {"personal_accuracy": {"mean": row["global_accuracy"]}} for row in rows] for k, rows in finals.items()}
+    said = findings.sentence(terminal._replace(finals=once))  # between sites nobody knows how many rows a client holds
+    assert said.startswith("In personal accuracy, mean over clients, b is")
+
+
 def test_over_several_settings_leads_are_counted():
     scores = {(m, s): v for s in ("x", "y") for m, v in CERTAIN.items()} | {("a", "y"): [0.8, 0.9, 0.7]}
     said = findings.sentence(made_up(scores))

@@ -1,10 +1,18 @@
 """Tables in a terminal of 80 columns, and what stands below them."""
 
+import io
+import re
+
+import numpy as np
 import pytest
+from rich.console import Console
 
 from fedtier.cli.shared import plain
-from fedtier.experiments import outcomes
+from fedtier.experiments import outcomes, search
+from fedtier.experiments.config import load_config
+from fedtier.experiments.label_counts import count_labels
 from fedtier.experiments.run import Result
+from fedtier.methods import registry
 from fedtier.reports import clients, terminal
 
 from ..small_runs import METHODS, SHORT, options
@@ -21,14 +29,37 @@ def result(outcome) -> Result:
     return Result(cell.folder, cell.config, outcome.finals["fedavg", ""], None, None)  # pyright: ignore[reportArgumentType]
 
 
+def test_the_methods_are_readable_at_80_columns_each_under_its_name():
+    """Seen: a table of 121 columns, which a terminal of 80 showed without its first one, the names."""
+    console = Console(width=80, file=io.StringIO())
+    console.print(terminal.methods_table()[0])
+    shown = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    first = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
+    assert [name for name in first if name] == list(registry.METHODS)
+    assert widest(plain(terminal.methods_table())) <= 80
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_run_is_readable_at_80_columns_and_names_its_worst_client(result, monkeypatch, seeds):
     monkeypatch.setattr(clients, "FEWEST", 1)  # the test's clients are small
     out = plain(terminal.run_table(result._replace(final=result.final[:seeds])))
-    assert widest(out) <= 80 and "worst client: client " in out and "sent: " in out and "time: " in out
+    assert widest(out) <= 80 and "worst client: client " in out and "sent: " in out
+    assert re.search(r"time: \d+\.\d s of rounds, \d+ s to\s+compile", out)
     *_, where, after = out.splitlines()
     assert where == f"results: {result.folder}" and after == f"next: fedtier report {result.folder} --out report.html"
     assert ("│ mean │" in out) == (seeds > 1)
+
+
+def test_a_search_says_that_points_are_level_and_how_few_rows_judge():
+    """Seen: a winner among equals, judged on 8 rows that were called test rows."""
+    scores = {1.0: 0.75, 10.0: 0.75, 30.0: 0.5}
+    points = [search.Point({"penalty": key}, np.asarray([score]), np.asarray([0.5])) for key, score in scores.items()]
+    config = load_config(settings=["data.validation_share=0.1"])
+    said = plain(terminal.search_table(search.Search(config, points, 1.0, "accuracy", judged=8)))
+    assert "the first 2 points are level" in said and "only 8 validation rows judge" in said
+    said = plain(terminal.search_table(search.Search(config, points[1:], 1.0, "accuracy", judged=50)))
+    assert "level" not in said and "only" not in said
+    assert "validation rows" in count_labels(config).said[0] and "test rows" in count_labels(load_config()).said[0]
 
 
 def test_the_interval_below_a_run_is_that_of_its_seeds(result):

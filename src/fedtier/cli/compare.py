@@ -53,9 +53,10 @@ def compare(
     from ..storage.files import write_whole
 
     if file is not None and methods:
-        raise FedtierError("--methods", methods, "cannot be given beside a file", "name them in the file")
+        raise FedtierError("--methods", " ".join(methods), "cannot be given beside a file", "name them in the file")
+    names = [name for word in methods for name in word.split(",") if name]  # a comma separates them as well as a space
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
-    wanted = load_comparison(file, store, changed, baseline) if file else comparison_of(methods, store, changed, baseline)
+    wanted = load_comparison(file, store, changed, baseline) if file else comparison_of(names, store, changed, baseline)
     wanted = chosen_cells(wanted, only)
     prepare_jax()
     shown = progress()
@@ -68,7 +69,7 @@ def compare(
     if json:
         show(tables.as_object(outcome))
     elif out is not None or chosen == "table":
-        show(tables.rich_table(outcome))
+        show([*tables.rich_table(outcome), f"next: fedtier report {store} --out report.html"])
     else:
         show(text.removesuffix("\n"))
 

@@ -84,7 +84,8 @@ def resume(folder: tyro.conf.Positional[Path], rounds: Number = None, track: Tra
 
     Args:
         folder: The run's folder.
-        rounds: Extend the run to so many rounds; the result is that of a run which had them from the start.
+        rounds: Extend the run to so many rounds; the result is that of a run which had them from the start. Until it gets
+            there it counts as unfinished, and reports have no final tables of it. The same command goes on after a stop.
         track: Send the rows from there on to a tracker as well: tensorboard or mlflow. May be repeated.
         json: One JSON object on stdout instead of a table.
     """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -531,12 +532,21 @@ def _anchored(content: Any, folder: Path) -> Any:
 def _parse_setting(setting: str) -> tuple[str, str, Any]:
     path, equals, text = setting.partition("=")
     table, dot, key = path.strip().partition(".")
-    require(bool(equals and dot and key), "--set", setting, "must read table.key=value", "for example --set data.alpha=1")
+    hint = f"--set {_with_table(path.strip())}={text}" if equals and not dot else "for example --set data.alpha=1"
+    require(bool(equals and dot and key), "--set", setting, "must read table.key=value", hint)
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()  # a bare word is a text
     return table, key, value
+
+
+def _with_table(key: str) -> str:
+    """A key with the table that has it; with TABLE where none has, or several."""
+    keys = {table: {*kind.model_fields} for table, kind in TABLES.items()}
+    keys["method"] |= {option for method in registry.METHODS for option in registry.options(method)}
+    tables = [table for table, known in keys.items() if key in known]
+    return f"{tables[0]}.{key}" if len(tables) == 1 else f"TABLE.{key}"
 
 
 def _lists(content: dict[str, Any]) -> dict[str, Any]:
@@ -553,4 +563,8 @@ def _refusal(error: pydantic.ValidationError) -> FedtierError:
     table, key = (str(part) for part in first["loc"][:2])
     default = TABLES[table].model_fields[key].default
     rule = first["msg"][0].lower() + first["msg"][1:].replace("Input", "it")
-    return FedtierError(f"{table}.{key}", first["input"], rule.replace("input should", "must"), f"the default is {default!r}")
+    hint = f"the default is {default!r}"
+    if first["type"] == "list_type" and isinstance(first["input"], str):
+        listed = json.dumps([word.strip() for word in first["input"].split(",")])
+        hint = f"{key} = {listed}; on the command line --set '{table}.{key}={listed}'"
+    return FedtierError(f"{table}.{key}", first["input"], rule.replace("input should", "must"), hint)

@@ -108,7 +108,7 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
     parts = [
         f"{data.title}: {dataset.rows:,} rows", _columns(dataset), f"label {dataset.label}: {what}",
         f"{len(rows):,} {kind}, the smallest {least} with {rows[least]:,} rows", _new(config, dataset),
-        f"{server:,} rows at the server", f"{test:,} test rows",
+        f"{server:,} rows at the server", f"{test:,} {'validation' if data.validation_share else 'test'} rows",
     ]  # fmt: skip
     lines = ["; ".join(part for part in parts if part), *dataset.notes]
     if data.server_share == 0:

@@ -87,6 +87,7 @@ def run_experiment(
 def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobody, rounds: int | None = None) -> Result:
     """Goes on from the last checkpoint, bit for bit as if nothing had happened (on the same device); a listener hears
     the rows from there on. With `rounds` the run is extended to so many: it is then the run that had them from the start."""
+    require(folder.is_dir(), "DIR", str(folder), "is not there", "give the folder that `fedtier run` named")
     if not (folder / "config.toml").exists():
         raise FedtierError("DIR", str(folder), "holds no run", "give the folder that `fedtier run` named")
     if (folder / "wire.json").exists():
@@ -99,8 +100,11 @@ def resume_experiment(folder: Path, *, progress: Progress, listen: Listen = nobo
 
 
 def _extended(config: Config, files: RunFolder, rounds: int) -> Config:
-    """The configuration with more rounds, written down; what belonged to the old end alone goes."""
+    """The configuration with more rounds, written down; what belonged to the old end alone goes. One that was extended to so
+    many already and has not got there, because it was stopped, is as it should be."""
     last = config.run.rounds
+    if rounds == last and not (files.folder / "clients.json").exists():
+        return config
     require(rounds > last, "--rounds", rounds, f"must be more than the {last} that the run has", "a run is never shortened")
     longer = config.model_copy(update={"run": config.run.model_copy(update={"rounds": rounds})})
     files.write("config.toml", longer.toml().encode())

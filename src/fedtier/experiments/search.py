@@ -53,7 +53,14 @@ class Search(NamedTuple):
     points: list[Point]  # best first
     seconds: float
     measure: Literal["accuracy", "rmse"]
+    judged: int  # validation rows of a seed that judge the global model
     best: dict[str, Any] = {}  # noqa: RUF012  the tables of a configuration with the best values
+
+    @property
+    def level(self) -> int:
+        """How many points at the top have the same scores; the order among them means nothing."""
+        scores = [_score(point, self.measure) for point in self.points]
+        return next((k for k, score in enumerate(scores) if score != scores[0]), len(scores))
 
 
 class Order(NamedTuple):
@@ -138,7 +145,7 @@ def search(order: Order, said: Callable[[Experiment], None] = lambda experiment:
     at_once = {key: values for key, values in order.grid.items() if key in SEARCHABLE}
     each = {key: values for key, values in order.grid.items() if key not in SEARCHABLE}
     found: list[tuple[Point, dict[str, Any]]] = []
-    measure = "accuracy"
+    measure, judged_rows = "accuracy", 0
     for number, values in enumerate(itertools.product(*each.values())):
         tables, chosen = judged, dict(zip(each, values, strict=True))
         for key, value in chosen.items():
@@ -148,12 +155,12 @@ def search(order: Order, said: Callable[[Experiment], None] = lambda experiment:
         if number == 0:
             said(experiment)
         part = run_search(config, at_once, experiment)
-        measure = part.measure
+        measure, judged_rows = part.measure, part.judged
         for point in part.points:
             found.append((point._replace(options=chosen | point.options), _with_best(tables, config, point.options)))
     found.sort(key=lambda pair: _score(pair[0], measure), reverse=True)
     seconds = time.perf_counter() - clock
-    return Search(order.config, [point for point, _ in found], seconds, measure, _to_run(found[0][1], order))
+    return Search(order.config, [point for point, _ in found], seconds, measure, judged_rows, _to_run(found[0][1], order))
 
 
 def _with_best(tables: dict[str, Any], config: Config, options: dict[str, float]) -> dict[str, Any]:
@@ -191,7 +198,8 @@ def run_search(config: Config, grid: Grid, experiment: Experiment | None = None)
         personal = mean_over_clients(getattr(scores.personal, measure))
         found |= {k: Point(points[k], overall[j], personal[j]) for j, k in enumerate(members)}
     ranked = sorted((found[k] for k in range(len(points))), key=lambda point: _score(point, measure), reverse=True)
-    return Search(config, ranked, time.perf_counter() - clock, measure)
+    judged = int(np.asarray(experiment.federation.test.size)[0])
+    return Search(config, ranked, time.perf_counter() - clock, measure, judged)
 
 
 def _scores(experiment: Experiment, points: list[dict[str, float]], off: tuple[str, ...]) -> Scores:

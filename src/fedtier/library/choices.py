@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import FedtierError, require
+from ..errors import NOTHING, FedtierError, require
 from ..experiments.config import MethodTable, validate
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.parts import KINDS
@@ -109,8 +109,12 @@ server_only = _factory("server_only")
 local_only = _factory("local_only")
 
 
+FACTORIES = (zo_hfl, fedavg, fedprox, scaffold, ditto, server_only, local_only)
+
+
 def as_method(given: Any) -> MethodChoice:
     """A choice as it is; a name, a path or a function as one."""
+    _refuse_uncalled("method", given, FACTORIES)
     if isinstance(given, MethodChoice):
         return given
     if isinstance(given, Method):
@@ -119,6 +123,14 @@ def as_method(given: Any) -> MethodChoice:
     fits = isinstance(given, str) or callable(given)
     require(fits, "method", given, "must be a method", "ft.zo_hfl(), a name, or a function of the problem")
     return _chosen(word(given), None, {})
+
+
+def _refuse_uncalled(name: str, given: Any, factories: tuple[Callable[..., Any], ...]) -> None:
+    for factory in factories:
+        if given is factory:
+            raise FedtierError(
+                name, NOTHING, f"is the function ft.{factory.__name__} itself", f"call it: ft.{factory.__name__}()"
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,4 +186,5 @@ def model(made: Any, **options: Any) -> ModelChoice:
 
 def as_model(chosen: Any) -> ModelChoice:
     """A choice as it is, anything else as `model` takes it."""
+    _refuse_uncalled("model", chosen, (softmax, linear, mlp, cnn))
     return chosen if isinstance(chosen, ModelChoice) else ModelChoice("linear") if chosen is None else model(chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from ..errors import NOTHING, require
 from ..experiments.comparison import make_comparison
 from ..experiments.outcomes import Outcome, run_cells
 from ..experiments.progress import Progress
+from ..experiments.stopping import Stopped
 from ..experiments.tuning import tune_cells
+from ..own_code.by_path import short
 from ..reports import findings, layout, tables
 from ..reports.layout import plain
 from ..reports.progress import fitting
-from .choices import as_method, as_model
+from .choices import MethodChoice, as_method, as_model
 from .data import Federated, federate
 from .metrics import Records
 from .scratch import Scratch
@@ -99,7 +102,7 @@ def compare(
 ) -> Table:
     """Runs every method on the same rows and sets their results side by side.
 
-    methods    {"ours": ft.zo_hfl(), "FedAvg": ft.fedavg()}, or a list of names
+    methods    {"ours": ft.zo_hfl(), "FedAvg": ft.fedavg()}, or a list of them or of names
     baseline   the label that differences are taken to; the first by default
     seeds      how many; each draws its own splits, and differences are paired by seed
     tune       search the settings of every method first, the same number of points for each, on validation rows
@@ -111,7 +114,7 @@ def compare(
     number of local gradients a round, and has its personal models tuned by one rule.
     """
     federated = data if isinstance(data, Federated) else federate(data)
-    wanted = dict(methods) if isinstance(methods, Mapping) else {str(name): name for name in methods}
+    wanted = dict(methods) if isinstance(methods, Mapping) else _labelled(methods)
     require(bool(wanted), "methods", NOTHING, "must name at least one", '{"ours": ft.zo_hfl(), "FedAvg": ft.fedavg()}')
     entries = [{"label": label} | as_method(method).table for label, method in wanted.items()]
     content: dict[str, Any] = {
@@ -121,6 +124,21 @@ def compare(
     kept = Scratch() if store is None else None
     place = kept.folder if kept else Path(str(store))
     shown = fitting(progress)
-    with as_arguments():
-        comparison = make_comparison(content, place, (), baseline)
-        return Table(run_cells(tune_cells(comparison, shown) if tune else comparison, shown), kept)
+    try:
+        with as_arguments():
+            comparison = make_comparison(content, place, (), baseline)
+            return Table(run_cells(tune_cells(comparison, shown) if tune else comparison, shown), kept)
+    except Stopped:
+        if store is not None:
+            raise
+        raise KeyboardInterrupt from None  # there is no folder to go on from
+
+
+def _labelled(methods: Sequence[Any]) -> dict[str, MethodChoice]:
+    """Methods by their names; the second of a name is NAME 2."""
+    labelled: dict[str, MethodChoice] = {}
+    for choice in map(as_method, methods):
+        name = short(choice.name)
+        numbered = (name if k == 1 else f"{name} {k}" for k in itertools.count(1))
+        labelled[next(label for label in numbered if label not in labelled)] = choice
+    return labelled

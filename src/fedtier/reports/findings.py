@@ -15,7 +15,8 @@ from ..experiments.outcomes import Interval, Outcome, interval, paired, resampli
 from .load_runs import Curve
 
 PLACES = {
-    "global": "in global accuracy", "personal": "in personal accuracy", "personal_by_rows": "in personal accuracy",
+    "global": "in global accuracy", "personal": "in personal accuracy, mean over clients,",
+    "personal_by_rows": "in personal accuracy, by rows,",
     "worst": "at the worst client", "rmse": "in the global model's error", "personal_rmse": "in the personal models' error",
     "worst_rmse": "in the worst client's error",
 }  # fmt: skip
@@ -34,6 +35,7 @@ class Lead(NamedTuple):
     other: str  # the strongest other method; empty when there is none
     margin: Interval  # over it, counted so that more is better
     unsure: tuple[str, ...]  # the other methods whose paired interval does not exclude 0
+    tied: tuple[str, ...] = ()  # those of them whose mean is the same
 
     @property
     def certain(self) -> bool:
@@ -64,18 +66,28 @@ def lead(outcome: Outcome, metric: str, setting: str) -> Lead | None:
     gains = {other: gain(outcome, best, setting, metric, other) for other in others}
     unsure = tuple(other for other in others if not (gains[other].mean > 0 and gains[other].excludes_zero()))
     nothing = Interval(math.nan, math.nan)
-    margin = gains[others[0]] if others else nothing
-    return Lead(metric, setting, best, score(outcome, best, setting, metric), others[0] if others else "", margin, unsure)
+    margin, other = (gains[others[0]], others[0]) if others else (nothing, "")
+    tied = tuple(name for name in others if math.isclose(means[name], means[best], rel_tol=1e-9))
+    return Lead(metric, setting, best, score(outcome, best, setting, metric), other, margin, unsure, tied)
 
 
 def leads(outcome: Outcome) -> list[Lead]:
     """One for each setting and metric; a loss counts only where there is no accuracy and no error, and of the two means over
-    clients the one by rows, where there are both."""
+    clients the one by rows, wherever it is known, whichever of them a table shows."""
     metrics = [m for m in outcome.comparison.metrics if m not in ASIDE] or [*outcome.comparison.metrics]
-    metrics = [m for m in metrics if m != "personal" or "personal_by_rows" not in metrics]
+    by_rows = "personal_by_rows" if _known_by_rows(outcome) else "personal"
+    metrics = dict.fromkeys(by_rows if m == "personal" else m for m in metrics)
     settings = dict.fromkeys(setting for _, setting in outcome.finals)
     found = [lead(outcome, metric, setting) for metric in metrics for setting in settings]
     return [one for one in found if one is not None]
+
+
+def _known_by_rows(outcome: Outcome) -> bool:
+    """Whether every run that has a mean over clients has the one by rows; between sites there is none."""
+    finals = [rows for rows in outcome.finals.values() if rows]
+    both = [(values(rows, "personal"), values(rows, "personal_by_rows")) for rows in finals]
+    counted = [by_rows for once, by_rows in both if not any(map(math.isnan, once))]
+    return bool(counted) and not any(math.isnan(value) for by_rows in counted for value in by_rows)
 
 
 def sentence(outcome: Outcome) -> str:
@@ -88,10 +100,10 @@ def sentence(outcome: Outcome) -> str:
     if not found[0].other:
         return ""
     if all(math.isnan(one.margin.half) for one in found):
-        ahead = joined([f"{one.method} is ahead of {one.other} by {apart(one)} {place(one.metric)}" for one in found])
+        ahead = joined([f"{_ahead(one)} {place(one.metric)}".rstrip(",") for one in found])
         return f"{ahead}: one seed, so nothing is certain."
     sure = [f"{place(one.metric)} {one.method} is certainly best ({against(one)})" for one in found if one.certain]
-    open_ones = [f"{place(one.metric)} ({one.method} {against(one)})" for one in found if not one.certain]
+    open_ones = [f"{place(one.metric).rstrip(',')} ({one.method} {against(one)})" for one in found if not one.certain]
     if open_ones:
         none = "none is certainly best" if sure else "no method is certainly best"
         sure.append(f"{none} {joined(open_ones, 'or')}")
@@ -127,22 +139,34 @@ def over_settings(found: Sequence[Lead]) -> str:
     clauses = []
     for metric in dict.fromkeys(one.metric for one in found):
         here = [one for one in found if one.metric == metric]
-        by_method = {one.method: [each for each in here if each.method == one.method] for one in here}
-        ordered = sorted(by_method.items(), key=lambda entry: -len(entry[1]))
-        certain = [sum(one.certain for one in ones) or "none" for _, ones in ordered]
-        parts = [
-            f"{name} leads in {len(ones)} (certainly in {sure})" for (name, ones), sure in zip(ordered, certain, strict=True)
-        ]
+        names = {one.setting: joined((one.method, *one.tied)) for one in here}
+        by_name = {name: [one for one in here if names[one.setting] == name] for name in dict.fromkeys(names.values())}
+        ordered = sorted(by_name.items(), key=lambda entry: -len(entry[1]))
+        parts = [_led(name, ones) for name, ones in ordered]
         clauses.append(f"{place(metric)} {joined(parts)}")
     return f"Of {len({one.setting for one in found})} settings: {'; '.join(clauses)}."
+
+
+def _led(name: str, ones: Sequence[Lead]) -> str:
+    if ones[0].tied:
+        return f"{name} are level in {len(ones)}"
+    return f"{name} leads in {len(ones)} (certainly in {sum(one.certain for one in ones) or 'none'})"
 
 
 def against(one: Lead) -> str:
     """`95.9 %, 0.7 ± 0.8 points above server only`: the strongest other method, then those that are no clearer."""
     value, side = one.score._replace(half=math.nan), "below" if lower_is_better(one.metric) else "above"
+    if one.tied:
+        return f"{amount(value, one.metric)}, level with {joined(one.tied)}"
     words = f"{amount(value, one.metric)}, {apart(one)} {side} {one.other}"
     others = [other for other in one.unsure if other != one.other]
     return words + (f", not certain against {joined(others)}" if others and one.other not in one.unsure else "")
+
+
+def _ahead(one: Lead) -> str:
+    if one.tied:
+        return f"{one.method} is level with {joined(one.tied)}"
+    return f"{one.method} is ahead of {one.other} by {apart(one)}"
 
 
 def apart(one: Lead) -> str:

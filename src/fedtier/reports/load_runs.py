@@ -94,6 +94,7 @@ def load_runs(folders: Sequence[Path]) -> list[Curve]:
     """The curves of runs or of stores with many runs in them; refuses what holds none."""
     found: list[Path] = []
     for folder in folders:
+        require(folder.is_dir(), "DIR", str(folder), "is not there", "give a run's folder, or one with runs in it")
         inside = [folder] if (folder / "config.toml").exists() else runs_in(folder)
         require(bool(inside), "DIR", str(folder), "holds no run", "give a run's folder, or one with runs in it")
         found += [f for f in inside if f not in found]

@@ -55,7 +55,7 @@ def _mark(best: findings.Lead | None, method: str, value: Interval) -> str:
     if best is None or not best.other or math.isnan(value.mean):
         return ""
     level = method in best.unsure and not math.isnan(best.margin.half)
-    return BEST if method == best.method else LEVEL if level else ""
+    return BEST if method == best.method or method in best.tied else LEVEL if level else ""
 
 
 def _verdict(difference: Interval, metric: str) -> str:

@@ -24,6 +24,7 @@ from .strict_json import known
 from .tables import decimals, note
 
 Part = Table | str
+FEW_ROWS = 50  # validation rows below which a search says how few judge
 
 
 def final_object(result: Result) -> dict[str, Any]:
@@ -121,7 +122,8 @@ def _new_clients(final: list[dict[str, Any]]) -> list[str]:
 def _cost(final: list[dict[str, Any]]) -> str:
     up, down = (_range([row[key] for row in final]) for key in ("bytes_up", "bytes_down"))
     each = " a seed" if len(final) > 1 else ""
-    return f"sent: {up} up, {down} down{each}; time: {max(row['seconds']['run'] for row in final):.1f} s"
+    run, compiling = (max(row["seconds"].get(key, 0.0) for row in final) for key in ("run", "compile"))
+    return folded(f"sent: {up} up, {down} down{each}; time: {run:.1f} s of rounds, {compiling:.0f} s to compile")
 
 
 def _range(counts: list[int]) -> str:
@@ -181,9 +183,10 @@ def methods_object() -> dict[str, Any]:
 
 
 def methods_table() -> list[Part]:
-    """What runs where a configuration names the method alone; the paper's value beside it where that is another."""
+    """What runs where a configuration names the method alone; the paper's value beside it where that is another. 80 columns:
+    on a terminal narrower than a table, columns would be left out, the first one first."""
     table = Table(title='methods: what runs by default, preset = "recommended"', title_justify="left", show_lines=True)
-    for heading, width in (("method", 11), ("what it is", 34), ("options with their values", 68)):
+    for heading, width in (("method", 11), ("what it is", 20), ("options with their values", 39)):
         table.add_column(heading, width=width)
     for name, entry in registry.METHODS.items():
         paper, ours = (registry.defaults(name, preset) for preset in ("paper", "recommended"))
@@ -226,7 +229,12 @@ def search_table(found: Search) -> list[Part]:
         scores = (shown(float(score.mean())) for score in (point.overall, point.personal))
         values = (f"{value:g}" if isinstance(value, float) else str(value) for value in point.options.values())
         table.add_row(*values, *scores)
-    return [table, f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
+    words = [f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
+    if found.level > 1:
+        words.append(f"the first {found.level} points are level: the configuration below has the first of them")
+    if found.judged < FEW_ROWS:
+        words.append(f"only {found.judged} validation rows judge the global model: small differences mean nothing")
+    return [table, *words]
 
 
 def check_table(outcome: dict[str, Any]) -> list[Part]:

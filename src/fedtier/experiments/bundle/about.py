@@ -29,6 +29,7 @@ class About(NamedTuple):
     has_global: bool = True  # whether there is a global model
     reading: Reading = Reading()
     tables: Mapping[str, Any] = NONE  # the configuration, for what is done with the model later; {} where there is none
+    parts: Mapping[str, Any] = NONE  # of the method, where a program gave them as objects (`parts`)
     steps: int = 0  # local steps of a personal model
     round: int = 0  # after which the models are as they are
     diverged: tuple[int, ...] = ()  # seeds that have no end, hence no model
@@ -44,7 +45,7 @@ class About(NamedTuple):
         """What `read` reads back."""
         content = self._asdict() | {
             "format": FORMAT, "recipe": self.recipe._asdict(), "reading": self.reading._asdict(),
-            "tables": dict(self.tables), "data": dict(self.data), "versions": dict(self.versions),
+            "tables": dict(self.tables), "parts": dict(self.parts), "data": dict(self.data), "versions": dict(self.versions),
             "preparations": {str(seed): json.loads(one.to_json()) for seed, one in self.preparations.items()},
         }  # fmt: skip
         return stamped(content, indent=1).encode()

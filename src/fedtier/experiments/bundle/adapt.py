@@ -20,6 +20,7 @@ from .. import config as configuration
 from ..assemble import algorithm
 from ..newcomers import FIRST, adapted_model, spec_of_newcomer
 from .bundle import Bundle
+from .parts import with_parts
 from .predictions import Predictions, predictions_of
 from .rows import Given
 from .stored import Personal
@@ -63,6 +64,7 @@ def adapt(
 
 def _solved(bundle: Bundle, inputs: np.ndarray, labels: np.ndarray, train: int, steps: int, radius: float | None) -> Any:
     tables = {table: dict(content) for table, content in bundle.about.tables.items()}
+    tables["method"] = with_parts(tables.get("method", {}), bundle.about.parts)
     config = configuration.validate(tables)
     label = bundle.preparation.label
     dataset = Dataset(

@@ -138,7 +138,7 @@ class Bundle:
         recipe, label = self.about.recipe, self.preparation.label
         what = f"{len(label.classes)} classes" if label.classes else "a number"
         held = "a global model" if self.model is not None else "no global model"
-        models = f"{held}, {len(self.personal)} personal ones"
+        models = f"{held}, {len(self.personal)} personal one{'' if len(self.personal) == 1 else 's'}"
         return f"Bundle({recipe.table['name']}, {label.name}: {what}; {models}; seed {self.seed})"
 
 

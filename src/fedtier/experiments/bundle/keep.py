@@ -20,6 +20,7 @@ from ..models import recipe_of
 from ..run_folder import RunFolder, code_digest, package_versions
 from .about import About
 from .bundle import write
+from .parts import parts_told
 from .rows import Reading
 
 GIB = 2**30
@@ -57,6 +58,7 @@ def keep_bundle(
         has_global=x is not None,
         reading=Reading(_columns(experiment.dataset), config.data.header, config.data.image_size, experiment.dataset.decimal),
         tables=config.model_dump(exclude_none=True),
+        parts=parts_told(config.method),
         steps=int(experiment.steps[-1].max()),
         round=config.run.rounds,
         diverged=tuple(seeds_of(config)[s] for s in sorted(diverged)),

@@ -14,6 +14,8 @@ from ...datasets.preparation import Label
 from ...errors import NOTHING, FedtierError
 from ...storage.files import write_whole
 
+SHOWN = 5  # values that it prints
+
 
 class Predictions(NamedTuple):
     """One row for each row given, in its order."""
@@ -23,6 +25,14 @@ class Predictions(NamedTuple):
     probabilities: np.ndarray | None  # [N, K] in the order of `classes`; None for a regression
     truth: np.ndarray | None = None  # [N] what the rows themselves say, like `values`; None where they do not say
     unused: tuple[str, ...] = ()  # columns of the rows that the model does not look at
+
+    def __repr__(self) -> str:
+        shown = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in self.values[:SHOWN].tolist()]
+        more = ", ..." if len(self.values) > SHOWN else ""
+        scores = {"accuracy": self.accuracy, "rmse": self.rmse}
+        told = "".join(f"; {name} {value:.4g}" for name, value in scores.items() if value is not None)
+        count = f"{len(self.values)} row{'' if len(self.values) == 1 else 's'}"
+        return f"Predictions({self.label.name} of {count}: {', '.join(shown)}{more}{told})"
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -58,10 +58,9 @@ def _of_table(table: Table, said: Column | None, preparation: Preparation, readi
     wanted = preparation.needs if preparation.scaling is None else _names(table, preparation, reading)
     for name in wanted:
         if name not in table.columns:
-            others = [other for other in table.columns if other != preparation.label.name]
-            raise FedtierError(
-                "rows", name, "is a column that the model needs, and the rows do not have it", nearest(name, others)
-            )
+            spare = [other for other in table.columns if other not in (*wanted, preparation.label.name)]
+            hint = nearest(name, spare) if spare else ""
+            raise FedtierError("rows", name, "is a column that the model needs, and the rows do not have it", hint)
     unused = tuple(name for name in table.columns if name not in (*wanted, preparation.label.name))
     table, truth = table.only(wanted), _truth(said, preparation.label, table.decimal or reading.decimal)
     if preparation.scaling is None:

@@ -24,7 +24,7 @@ OPSET, ML_OPSET = 17, 3
 def to_onnx(bundle: Bundle, file: Path, client: str | None = None) -> list[Path]:
     """Writes FILE.onnx of the global model, or of a client's; the file. Needs the package onnx. What it leaves to others:
     reading files, dates, numbers written with a decimal comma, and spellings of "missing" other than NaN and ""."""
-    onnx, graph = _onnx(file), _Graph(_onnx(file).helper)
+    onnx, graph = _onnx(), _Graph(_onnx().helper)
     layers, preparation = layers_of(bundle, client), bundle.preparation
     values = _prepared(graph, preparation, bundle.about.recipe.shape)
     named = _named(graph, preparation, _through(graph, values, layers))
@@ -45,12 +45,12 @@ def to_onnx(bundle: Bundle, file: Path, client: str | None = None) -> list[Path]
     return [file]
 
 
-def _onnx(file: Path) -> Any:
+def _onnx() -> Any:
     try:
         return import_module("onnx")
     except ImportError:
         hint = "pip install 'fedtier[onnx]', or export to numpy"
-        raise FedtierError("--to", str(file), "needs the package onnx", hint) from None
+        raise FedtierError("--to", "onnx", "needs the package onnx", hint) from None
 
 
 class _Graph:
