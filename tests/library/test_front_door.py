@@ -148,6 +148,7 @@ def test_a_frame_with_owners_ends_in_personal_models_that_predict(tmp_path):
     saved = ft.load(tmp_path / "run").adapt(lugano, client="ticino", steps=40)  # seen: refused, no file holds the estimator
     both = (bundle.outputs(saved.read(lugano).inputs, "ticino") for bundle in (saved, adapted.bundle))
     np.testing.assert_array_equal(*both)
+    assert "a global model, 1 personal one;" in repr(saved)
 
 
 def test_a_stopped_program_is_not_sent_to_a_folder_that_is_gone(monkeypatch, tmp_path):

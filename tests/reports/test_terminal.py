@@ -77,3 +77,4 @@ def test_a_comparison_is_readable_at_80_columns_and_ends_with_what_it_found(fedt
     words = " ".join(out.split())
     assert "ertainly best" in words and "★ best mean" in words and "Nadeau and Bengio 2003" in words
     assert "a client counts once, however few rows it has" in words
+    assert out.splitlines()[-1] == f"next: fedtier report {cells} --out report.html"
