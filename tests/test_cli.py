@@ -335,8 +335,8 @@ def test_the_right_papers_are_cited_for_the_partition_and_the_data(fedtier):
 
 def test_what_leaves_a_client_is_said_as_it_is(fedtier):
     """Seen: `fedtier methods` said that two values alone leave a client; by default it is an estimate as long as the model."""
-    line = " ".join(fedtier("methods")[1].split())
-    assert "two values of f2, or its estimate" in line and "alone leave" not in line
+    told = json.dumps(json.loads(fedtier("methods", "--json")[1])["zo_hfl"])
+    assert "two values of f2, or its estimate" in told and "alone leave" not in told
     sent = {}
     for name, more in {"default": [], "values": ["method.preset=paper", "method.uplink=values"]}.items():
         experiment = assemble(configuration.load_config(None, ["run.rounds=1", *more]))

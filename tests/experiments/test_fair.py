@@ -179,7 +179,7 @@ def test_a_search_is_made_again_when_the_file_holds_other_rows(tmp_path, monkeyp
     def noted(config, grid):
         searched.append(config.data.file)
         points = [Point({"client_lr": 0.1}, np.ones(1), np.ones(1))]
-        return Search(config, points, 0.0, "accuracy")
+        return Search(config, points, 0.0, "accuracy", judged=4)
 
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", noted)
     monkeypatch.setattr("fedtier.experiments.tuning.GRIDS", {"fedavg": {"client_lr": [0.1]}})
