@@ -19,7 +19,7 @@ from ..keys import Tag
 from ..problem import Bilevel, everywhere
 from ..schedules import StepSize
 from .method import ClientSpec, PersonalModel, Turn
-from .solvers import LowerLevel, projected_sgd
+from .solvers import LowerLevel, ProjectedSgd, projected_sgd
 
 
 class PersonalRule(NamedTuple):
@@ -29,6 +29,7 @@ class PersonalRule(NamedTuple):
     on: Callable[[Bilevel, LowerLevel | None, int], LowerLevel]
     """(problem, the method's lower level if it has one, solves) -> personal(x, start, view, spec, steps, key), which may take
     `solves` times `steps` local steps."""
+    local: ProjectedSgd | None = None  # the solver of its own steps, where it makes some
 
 
 def lower_level() -> PersonalRule:
@@ -54,7 +55,7 @@ def fine_tune(step: StepSize, *, batch: int = 32) -> PersonalRule:
         tune = local.lower_level(problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows), solve=None))
         return lambda x, start, view, spec, steps, key: tune(x, start, view, spec, solves * steps, key)
 
-    return PersonalRule("fine_tune", on)
+    return PersonalRule("fine_tune", on, local)
 
 
 def global_model() -> PersonalRule:

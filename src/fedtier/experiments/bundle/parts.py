@@ -6,7 +6,6 @@ with one of our step sizes are written down and made again.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,12 +37,12 @@ def _local_told(local: object) -> dict[str, Any] | None:
 
 
 def _rule_told(rule: object) -> dict[str, Any] | None:
-    """Of a rule that `personal` has made, by its name; that of fine-tuning holds its solver in its function."""
+    """Of a rule that `personal` has made, by its name."""
     if not isinstance(rule, PersonalRule) or rule.name not in RULES or rule.on.__module__ != personal.__name__:
         return None
     if rule.name != "fine_tune":
         return {"rule": rule.name}
-    local = _local_told(inspect.getclosurevars(rule.on).nonlocals.get("local"))
+    local = _local_told(rule.local)
     return None if local is None else {"rule": rule.name, "step": local["step"], "batch": local["batch"]}
 
 
