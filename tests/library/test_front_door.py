@@ -95,7 +95,11 @@ PARTS = {
         ["server_lr=0.2", "server_steps=2", "server_batch=16", "fine_tune=0.1", "batch=8"],
     ),
     "zo_hfl": (
-        {"estimator": ft.guided(smoothing=0.05), "local": ft.projected_sgd(0.1, batch=8), "server": ft.descent(0.2, batch=16)},
+        {
+            "estimator": ft.guided(smoothing=0.05),
+            "local": ft.projected_sgd(0.1, batch=8, bounded=True),
+            "server": ft.descent(0.2, batch=16),
+        },
         [
             "estimator=guided",
             "smoothing=0.05",

@@ -89,12 +89,13 @@ def pull_of(
     if not isinstance(memory, Replies):
         count = jnp.sum(round.arrived)
         return Pull(new, round.arrived / jnp.where(count > 0, count, 1).astype(f2.dtype), fading), ()
-    said = round.arrived & (f2 > 0)
+    order = jnp.argsort(round.ids)  # whoever stands where in the cohort, the memory is the same
+    new, said = trees.take(new, order), (round.arrived & (f2 > 0))[order]
     again = jnp.any((memory.client[:, None] == new.client[None]) & said[None], axis=1)
     both = trees.map(lambda a, b: jnp.concatenate([a, b]), new, memory)
     known = jnp.concatenate([said, (memory.client != NOBODY) & ~again])
-    order = jnp.argsort(~known, stable=True)[: memory.client.size]  # known ones first, the latest in front
-    kept = jax.vmap(trees.where)(known[order], trees.take(both, order), none(x, order.size))
+    latest = jnp.argsort(~known, stable=True)[: memory.client.size]  # known ones first, those of this round in front
+    kept = jax.vmap(trees.where)(known[latest], trees.take(both, latest), none(x, latest.size))
     return Pull(both, known / jnp.asarray(min(round.clients, known.size), f2.dtype), fading), kept
 
 
