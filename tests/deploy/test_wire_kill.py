@@ -16,9 +16,9 @@ from .test_wire import model, setup
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "kills"), [("zo_hfl", 5), ("scaffold", 2)])
+@pytest.mark.parametrize(("method", "kills"), [("zo_hfl", 4), ("scaffold", 1)])
 def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_models(tmp_path, method, kills):
-    setup(tmp_path, f"method.name={method}", "run.rounds=60", "run.eval_every=4")
+    setup(tmp_path, f"method.name={method}", f"run.rounds={12 * kills}", "run.eval_every=4")
     environment = os.environ | {"FEDTIER_CACHE": str(tmp_path / "cache")}
 
     def command(name):
@@ -49,11 +49,11 @@ def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_mode
             break
         assert lives < 12
     print(f"{method}: {lives} lives of the server, {shot} solvers shot; undisturbed {length:.1f} s")
-    assert lives > kills // 2 and shot >= 3
+    assert lives > kills // 2 and shot >= min(3, kills)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert np.array_equal(model(killed), model(whole))
     ours, theirs = metrics(killed), metrics(whole)
-    assert len(ours) == len(theirs) == 16
+    assert len(ours) == len(theirs) == 3 * kills + 1
     for row, other in zip(ours, theirs, strict=True):
         for key in row.keys() - {"bytes_down"}:  # what was asked again was sent again
             assert row[key] == other[key], key

@@ -22,7 +22,7 @@ LONG = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "kills"), [("zo_hfl", 10), ("scaffold", 3)])
+@pytest.mark.parametrize(("method", "kills"), [("zo_hfl", 6), ("scaffold", 2)])
 def test_a_run_killed_many_times_ends_like_the_undisturbed_one(tmp_path, method, kills):
     environment = os.environ | {"FEDTIER_CACHE": str(tmp_path / "cache"), "NO_COLOR": "1"}
 
