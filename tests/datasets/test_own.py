@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow
 import pytest
 from PIL import Image
 
@@ -311,7 +312,6 @@ def test_owners_and_labels_keep_whole_numbers_that_a_float_cannot_tell_apart(tmp
         data = load("file", file=source, owner="who")
         assert data.owner_names == data.label_names == (str(first), str(first + 1))
         assert data.owner.tolist() == data.labels.tolist() == [0, 1, 0, 1]
-    pyarrow = pytest.importorskip("pyarrow")
     gap = load("file", file=pyarrow.table(columns | {"who": [first, first + 1, None, first]}), owner="who", missing="drop")
     assert gap.owner_names == (str(first), str(first + 1)) and gap.rows == 3
 
