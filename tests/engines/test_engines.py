@@ -11,7 +11,7 @@ from fedtier.engines.battery import check_method, check_problem, method_claims
 from fedtier.errors import FedtierError
 from fedtier.federation import Plan, with_seat
 from fedtier.methods import METHODS, fedavg, scaffold, zo_hfl
-from fedtier.methods.fedavg import Up
+from fedtier.methods.averaging.fedavg import Up
 from fedtier.problem import Rows, ball, cross_entropy, softmax, supervised
 
 from ..methods.federations import bumpy_plan, digits

@@ -4,8 +4,7 @@ import pytest
 
 from fedtier.errors import FedtierError
 from fedtier.experiments.config import load_config
-from fedtier.methods import registry
-from fedtier.methods.flat import RECOMMENDED
+from fedtier.methods import METHODS, registry
 
 
 def method(*settings: str) -> dict:
@@ -16,7 +15,7 @@ def method(*settings: str) -> dict:
 @pytest.mark.parametrize("name", registry.METHODS)
 def test_the_recommended_preset_is_the_default_and_the_papers_is_one_key_away(name):
     found, published = method(f"method.name={name}"), method(f"method.name={name}", "method.preset=paper")
-    assert {key: found[key] for key in RECOMMENDED[name]} == RECOMMENDED[name]
+    assert {key: found[key] for key in METHODS[name].recommended} == METHODS[name].recommended
     declared = {key: option.default for key, option in registry.options(name).items() if key != "proximity"}
     assert {key: published[key] for key in declared} == declared
 
@@ -31,7 +30,7 @@ def test_a_key_changes_itself_and_nothing_else(preset, setting):
 
 
 def test_a_key_that_does_not_fit_a_recommended_one_is_refused_with_where_that_comes_from(monkeypatch):
-    monkeypatch.setitem(RECOMMENDED["zo_hfl"], "mix", 0.5)  # no recommended key excludes another today
+    monkeypatch.setitem(METHODS["zo_hfl"].recommended, "mix", 0.5)  # no recommended key excludes another today
     with pytest.raises(FedtierError, match=r"method.mix = 0.5(.|\n)*it comes from method.preset = 'recommended'"):
         load_config(None, ["method.estimator=sphere"])
     with pytest.raises(FedtierError, match=r"method.preset(.|\n)*recommended"):

@@ -14,7 +14,7 @@ from fedtier.experiments.grids import at_an_end
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.search import Point, Search
 from fedtier.experiments.tuning import tune_cells
-from fedtier.methods.flat import GRIDS, RECOMMENDED
+from fedtier.methods import METHODS
 from fedtier.schedules import rescaled, shape_of
 
 from ..small_runs import SHORT
@@ -52,7 +52,7 @@ def test_the_server_alone_has_the_server_of_the_method_it_stands_beside():
     assert {key: alone[key] for key in SERVER} == {key: ours[key] for key in SERVER} and alone["server_steps"] == 7
     entries[1] = {"name": "server_only", "server_steps": 2}
     ours, alone = (cell.config.method.options for cell in make_comparison({"methods": entries}, Path("cells")).cells)
-    assert alone["server_steps"] == 2 and alone["server_lr"] == RECOMMENDED["server_only"]["server_lr"]
+    assert alone["server_steps"] == 2 and alone["server_lr"] == METHODS["server_only"].recommended["server_lr"]
 
 
 def test_the_references_stand_in_every_comparison_by_name():
@@ -97,8 +97,10 @@ def test_a_best_point_at_an_end_of_its_grid_is_told():
 
 
 def test_every_method_is_searched_over_the_same_number_of_points():
-    sizes = {name: int(np.prod([len(values) for values in grid.values()])) for name, grid in GRIDS.items()}
-    assert set(sizes.values()) == {16} and set(sizes) == set(RECOMMENDED)
+    sizes = {
+        name: int(np.prod([len(values) for values in grid.values()])) for name, row in METHODS.items() if (grid := row.grid)
+    }
+    assert set(sizes.values()) == {16} and set(sizes) == set(METHODS)
 
 
 def test_a_search_never_sees_a_row_that_the_run_tests_on():
@@ -143,8 +145,7 @@ def test_a_searched_step_keeps_the_shape_of_the_configuration():
 
 @pytest.mark.slow
 def test_tuning_searches_each_method_once_and_says_what_it_found(tmp_path, monkeypatch):
-    small = {"server_only": {"server_lr": [1e-9, 0.02]}}
-    monkeypatch.setattr("fedtier.experiments.tuning.GRIDS", small)
+    monkeypatch.setitem(METHODS, "server_only", METHODS["server_only"]._replace(grid={"server_lr": [1e-9, 0.02]}))
     settings = [*SHORT, "data.rows=200", "run.rounds=30", "method.server_steps=5"]
     wanted = make_comparison({"methods": [{"name": "server_only"}]}, tmp_path, settings)
     found = tune_cells(wanted, Progress()).cells[0]
@@ -182,7 +183,7 @@ def test_a_search_is_made_again_when_the_file_holds_other_rows(tmp_path, monkeyp
         return Search(config, points, 0.0, "accuracy", judged=4)
 
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", noted)
-    monkeypatch.setattr("fedtier.experiments.tuning.GRIDS", {"fedavg": {"client_lr": [0.1]}})
+    monkeypatch.setitem(METHODS, "fedavg", METHODS["fedavg"]._replace(grid={"client_lr": [0.1]}))
     path = tmp_path / "mine.csv"
 
     def tune(text):

@@ -11,9 +11,9 @@ from fedtier.engines.battery import check_method
 from fedtier.federation import make_plan
 from fedtier.methods import ClientSide, make, zo_hfl
 from fedtier.methods.descent import descent
-from fedtier.methods.estimators import exact, first_order, guided, orthogonal, sphere
-from fedtier.methods.smoothing import gram_schmidt, orthonormal
 from fedtier.methods.solvers import projected_sgd
+from fedtier.methods.two_levels.estimators import exact, first_order, guided, orthogonal, sphere
+from fedtier.methods.two_levels.smoothing import gram_schmidt, orthonormal
 from fedtier.problem import ball
 from fedtier.problem.closed_forms import orthant_example, two_level_quadratic
 

@@ -11,7 +11,7 @@ from fedtier import keys
 from fedtier.federation import View
 from fedtier.methods import projected_sgd
 from fedtier.methods.method import Round
-from fedtier.methods.pull import NOBODY, Estimate, measured_share, none, pull_of
+from fedtier.methods.two_levels.pull import NOBODY, Estimate, measured_share, none, pull_of
 from fedtier.problem import Rows, Spec, supervised
 
 VIEW = View((), jnp.zeros(0, jnp.int32), jnp.asarray(0), jnp.asarray(0))

@@ -12,8 +12,8 @@ from fedtier.methods.descent import by_round, descent
 from fedtier.methods.method import Opening, Round, Turn
 from fedtier.methods.parts import check_parts
 from fedtier.methods.personal import fine_tune, global_model, lower_level
-from fedtier.methods.smoothing import sphere
 from fedtier.methods.solvers import projected_sgd
+from fedtier.methods.two_levels.smoothing import sphere
 from fedtier.problem import ball, box, cross_entropy, everywhere, softmax, supervised
 from fedtier.problem.closed_forms import two_level_quadratic
 from fedtier.protocol.foreign import adopt

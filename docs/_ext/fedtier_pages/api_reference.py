@@ -20,7 +20,7 @@ MODULES = (
     "fedtier.federation",
     "fedtier.federation.partition",
     "fedtier.methods",
-    "fedtier.methods.estimators",
+    "fedtier.methods.two_levels.estimators",
     "fedtier.engines",
     "fedtier.protocol",
     "fedtier.protocol.foreign",

@@ -1,10 +1,11 @@
 """The same search for every method of a comparison, on validation rows of its own runs, before the comparison is run.
 
-Every method has a grid of the same number of points: `methods.flat.GRIDS`, or a table `search` of its own in the comparison's
-file; one with an empty table stays as it is, and is labelled so. A grid runs with the first seeds of the cell: the split of a
-seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked at by neither the models
-nor the choice. The best point has the best mean of the global model on validation rows of the server, then of the personal
-models on validation rows of the clients: the highest accuracy, or the lowest rmse where the label is a number.
+Every method has a grid of the same number of points: the `grid` of its row in the registry, or a table `search` of its own
+in the comparison's file; one with an empty table stays as it is, and is labelled so. A grid runs with the first seeds of the
+cell: the split of a seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked
+at by neither the models nor the choice. The best point has the best mean of the global model on validation rows of the
+server, then of the personal models on validation rows of the clients: the highest accuracy, or the lowest rmse where the
+label is a number.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import require
-from ..methods.flat import GRIDS
+from ..methods.registry import METHODS
 from ..schedules import rescaled
 from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, cell_name
@@ -54,7 +55,10 @@ def _digests() -> Callable[[Config], str]:
 
 def grid_of(cell: Cell) -> Grid | None:
     """What is searched for a cell; None where its method has no grid, {} where its file says so."""
-    return GRIDS.get(cell.config.method.name) if cell.grid is None else cell.grid
+    if cell.grid is not None:
+        return cell.grid
+    row = METHODS.get(cell.config.method.name)
+    return None if row is None or not row.grid else dict(row.grid)
 
 
 def _check_grids(comparison: Comparison) -> None:

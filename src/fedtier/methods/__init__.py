@@ -1,24 +1,26 @@
-"""How it is solved: one file a method, all behind one contract (`method.py`), made of parts.
+"""How it is solved: one file a method, in a folder for each family, all behind one contract (`method.py`), made of parts.
 
     zo_hfl(problem, estimator=guided(smoothing=0.1), local=projected_sgd(0.1), server=descent(optax.adam(3e-3), steps=20))
 
-A number is a constant step size; a schedule has a name. `flat` builds the parts from the keys of a configuration.
+A number is a constant step size; a schedule has a name. The file
+`entries.py` of a family has the rows of the registry, and builds the parts from the keys of a configuration.
 """
 
+from .alone.local_only import local_only
+from .alone.server_only import server_only
+from .averaging.fedavg import fedavg
+from .averaging.fedprox import fedprox
+from .averaging.scaffold import scaffold
 from .descent import ServerDescent, by_round, descent
-from .ditto import ditto
-from .estimator import ClientSide, Estimator
-from .estimators import exact, first_order, guided, orthogonal, sphere
-from .fedavg import fedavg
-from .fedprox import fedprox
-from .local_only import local_only
 from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
+from .personalised.ditto import ditto
 from .registry import METHODS, make
-from .scaffold import scaffold
-from .server_only import server_only
 from .solvers import LowerLevel, ProjectedSgd, pretrain, projected_sgd, sgd
-from .zo_hfl import zo_hfl
+from .two_levels import estimators
+from .two_levels.estimator import ClientSide, Estimator
+from .two_levels.estimators import exact, first_order, guided, orthogonal, sphere
+from .two_levels.zo_hfl import zo_hfl
 
 __all__ = [
     "METHODS",
@@ -36,6 +38,7 @@ __all__ = [
     "by_round",
     "descent",
     "ditto",
+    "estimators",
     "exact",
     "fedavg",
     "fedprox",

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from ..errors import require
 from .descent import ServerDescent
-from .estimator import Estimator
 from .personal import PersonalRule
 from .solvers import ProjectedSgd
+from .two_levels.estimator import Estimator
 
 
 class Kind(NamedTuple):

@@ -6,66 +6,28 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 from jax.core import Tracer
 
 from ..errors import FedtierError, choice, nearest
 from ..problem import Bilevel
-from . import flat, references
+from .alone import entries as alone
 from .averaged import averaged
-from .ditto import ditto
-from .fedavg import fedavg
-from .fedprox import fedprox
-from .local_only import local_only
+from .averaging import entries as averaging
+from .entry import Entry
 from .method import Method
 from .parts import KINDS
-from .scaffold import scaffold
-from .server_only import server_only
-from .zo_hfl import zo_hfl
+from .personalised import entries as personalised
+from .two_levels import entries as two_levels
 
 PRESETS = ("recommended", "paper")
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-class Entry(NamedTuple):
-    """What must be known of a method before it is built. What depends on its parts (how many solves a round, whether it may
-    have a seat for the server, ...) is in the fields of the `Method` itself, so that a method of one's own has it too."""
-
-    factory: Callable[..., Method]  # (problem, parts) -> Method
-    flat: Callable[..., flat.Parts]  # the keys of [method] -> the parts
-    title: str  # in reports
-    family: str
-    summary: str
-    reference: str = ""  # BibTeX; empty for the references of our own
-
-
-METHODS: dict[str, Entry] = {
-    "zo_hfl": Entry(
-        zo_hfl, flat.zo_hfl, "ZO-HFL", "two levels",
-        "two levels: server data and personal models; a client sends two values of f2, or its estimate", references.ZO_HFL,
-    ),
-    "fedavg": Entry(fedavg, flat.fedavg, "FedAvg", "averaging", "average of local SGD", references.FEDAVG),
-    "fedprox": Entry(
-        fedprox, flat.fedprox, "FedProx", "averaging", "FedAvg with a pull towards the global model", references.FEDPROX
-    ),
-    "scaffold": Entry(
-        scaffold, flat.scaffold, "SCAFFOLD", "averaging", "FedAvg with control variates against client drift",
-        references.SCAFFOLD,
-    ),
-    "server_only": Entry(
-        server_only, flat.server_only, "server only", "reference",
-        "the server's own data alone: what a federation must beat",
-    ),
-    "local_only": Entry(
-        local_only, flat.local_only, "local only", "reference", "each client alone: what a personal model must beat"
-    ),
-    "ditto": Entry(
-        ditto, flat.ditto, "Ditto", "personal", "FedAvg, and a personal model beside it that is pulled towards the global one",
-        references.DITTO,
-    ),
-}  # fmt: skip
+FAMILIES = (two_levels, averaging, alone, personalised)
+METHODS: dict[str, Entry] = {name: row for family in FAMILIES for name, row in family.ENTRIES.items()}
 
 
 def entry(name: str | Entry) -> Entry:
@@ -86,7 +48,7 @@ def defaults(name: str, preset: str) -> dict[str, Any]:
     """The keys of [method] by a preset: "paper" as published, "recommended" with what we advise on top."""
     choice("preset", preset, PRESETS)
     declared = {key: option.default for key, option in options(name).items()}
-    return declared | flat.RECOMMENDED.get(name, {}) if preset == "recommended" else declared
+    return declared | dict(entry(name).recommended) if preset == "recommended" else declared
 
 
 def part_names(name: str | Entry) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..datasets.references import CITATIONS
 from ..experiments.config import Config
-from ..methods.references import FEDAVG
+from ..methods.bibtex import FEDAVG
 
 FEDTIER = """@software{fedtier,
   title = {fedtier: federated learning on two levels},

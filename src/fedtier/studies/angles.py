@@ -22,8 +22,8 @@ from matplotlib.figure import Figure
 
 from .. import keys
 from ..federation import View
-from ..methods import estimators
-from ..methods.estimator import ClientSide, Estimator
+from ..methods.two_levels import estimators
+from ..methods.two_levels.estimator import ClientSide, Estimator
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from ..reports import plots
 from ..reports.style import PALETTE

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .... import keys
-from ....methods import estimators
-from ....methods.smoothing import sphere
+from ....methods.two_levels import estimators
+from ....methods.two_levels.smoothing import sphere
 from ....theory import sphere as theory
 from ....theory.radial import BallForm
 from ..row import Row, at_most, attained

@@ -19,8 +19,8 @@ import numpy as np
 
 from .... import keys
 from ....federation import View
-from ....methods.smoothing import sphere
 from ....methods.solvers import projected_sgd
+from ....methods.two_levels.smoothing import sphere
 from ....problem import everywhere, huber
 from ....problem.closed_forms import QuadraticSpec, two_level_quadratic
 from ....schedules import inverse

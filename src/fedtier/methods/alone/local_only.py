@@ -12,14 +12,14 @@ from typing import NamedTuple
 import jax
 from jaxtyping import PyTree
 
-from .. import keys
-from ..federation import View
-from ..keys import Tag
-from ..problem import Bilevel
-from .fedavg import LOCAL
-from .method import ClientSpec, Method, Round, Turn
-from .parts import check_parts
-from .solvers import ProjectedSgd
+from ... import keys
+from ...federation import View
+from ...keys import Tag
+from ...problem import Bilevel
+from ..averaging.fedavg import LOCAL
+from ..method import ClientSpec, Method, Round, Turn
+from ..parts import check_parts
+from ..solvers import ProjectedSgd
 
 
 class Client(NamedTuple):

@@ -24,8 +24,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from .. import trees
-from .method import Round
+from ... import trees
+from ..method import Round
 
 MOST, NOBODY = 2.0, -1
 

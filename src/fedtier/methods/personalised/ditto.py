@@ -18,14 +18,14 @@ import jax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key, PyTree
 
-from .. import keys, trees
-from ..errors import not_negative
-from ..federation import View
-from ..keys import Tag
-from ..problem import Bilevel
-from .fedavg import LOCAL, Shared, Up, fedavg
-from .method import ClientSpec, Method, Turn
-from .solvers import ProjectedSgd
+from ... import keys, trees
+from ...errors import not_negative
+from ...federation import View
+from ...keys import Tag
+from ...problem import Bilevel
+from ..averaging.fedavg import LOCAL, Shared, Up, fedavg
+from ..method import ClientSpec, Method, Turn
+from ..solvers import ProjectedSgd
 
 
 class Client(NamedTuple):

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from .. import keys, trees
-from ..errors import FedtierWarning, positive, require, whole
+from ... import keys, trees
+from ...errors import FedtierWarning, positive, require, whole
 
 FLOAT32_FLOOR = 0.01  # below this smoothing, rounding of x +- eta v costs more than 1 % of the estimate in float32
 

@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from .. import keys, trees
-from ..errors import choice, require, share
+from ... import keys, trees
+from ...errors import choice, require, share
 from .control import controlled
 from .estimator import ClientSide, Estimator
 from .smoothing import check_probes, gram_schmidt, sphere, spheres, unit

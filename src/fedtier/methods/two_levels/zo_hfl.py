@@ -22,20 +22,20 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from .. import keys, trees
-from ..errors import choice, require, whole
-from ..federation import View, sample
-from ..keys import Tag
-from ..problem import Bilevel
+from ... import keys, trees
+from ...errors import choice, require, whole
+from ...federation import View, sample
+from ...keys import Tag
+from ...problem import Bilevel
+from ..descent import Descent, ServerDescent, descent
+from ..method import ClientSpec, Method, Opening, Round, Turn
+from ..parts import check_parts
+from ..personal import PersonalRule, lower_level
+from ..solvers import LowerLevel, ProjectedSgd, projected_sgd
 from . import pull
-from .descent import Descent, ServerDescent, descent
 from .estimator import ClientSide, Estimator
 from .estimators import sphere
-from .method import ClientSpec, Method, Opening, Round, Turn
-from .parts import check_parts
-from .personal import PersonalRule, lower_level
 from .pull import Estimate, Replies, measured_share
-from .solvers import LowerLevel, ProjectedSgd, projected_sgd
 
 UPLINKS = ("values", "models", "estimate")
 TUNING = 2  # a fine-tuned personal model has the steps of two solves

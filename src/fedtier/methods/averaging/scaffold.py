@@ -20,16 +20,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from .. import keys, trees
-from ..errors import positive
-from ..federation import View
-from ..keys import Tag
-from ..problem import Bilevel
+from ... import keys, trees
+from ...errors import positive
+from ...federation import View
+from ...keys import Tag
+from ...problem import Bilevel
+from ..method import ClientSpec, Method, Round, Turn
+from ..parts import check_parts
+from ..personal import PersonalRule, without_lower_level
+from ..solvers import ProjectedSgd
 from .fedavg import LOCAL, PERSONAL, Info
-from .method import ClientSpec, Method, Round, Turn
-from .parts import check_parts
-from .personal import PersonalRule, without_lower_level
-from .solvers import ProjectedSgd
 
 
 class Server(NamedTuple):

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from jaxtyping import Array, Float, Key, PyTree
 
-from .. import trees
+from ... import trees
 from .control import controlled
 from .estimator import ClientSide, Estimator, at_client
 from .guided import guided

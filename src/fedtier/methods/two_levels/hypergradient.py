@@ -14,8 +14,8 @@ import jax
 from jax.scipy.sparse.linalg import cg
 from jaxtyping import PyTree
 
-from .. import trees
-from ..federation import sample
+from ... import trees
+from ...federation import sample
 from .estimator import ClientSide
 
 ROWS = 1024  # rows that stand for the client's data in second derivatives

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from jaxtyping import PyTree
 
-from .. import trees
-from ..problem import Bilevel
-from .descent import Descent, ServerDescent, descent
-from .fedavg import PERSONAL, Info
-from .method import Method, Round
-from .parts import check_parts
-from .personal import PersonalRule, without_lower_level
+from ... import trees
+from ...problem import Bilevel
+from ..averaging.fedavg import PERSONAL, Info
+from ..descent import Descent, ServerDescent, descent
+from ..method import Method, Round
+from ..parts import check_parts
+from ..personal import PersonalRule, without_lower_level
 
 SERVER = descent("inverse_sqrt(0.01)")
 

@@ -19,15 +19,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from .. import keys, trees
-from ..errors import choice
-from ..federation import View
-from ..keys import Tag
-from ..problem import Bilevel
-from .method import ClientSpec, Method, Round, Turn
-from .parts import check_parts
-from .personal import PersonalRule, global_model, without_lower_level
-from .solvers import ProjectedSgd, projected_sgd
+from ... import keys, trees
+from ...errors import choice
+from ...federation import View
+from ...keys import Tag
+from ...problem import Bilevel
+from ..method import ClientSpec, Method, Round, Turn
+from ..parts import check_parts
+from ..personal import PersonalRule, global_model, without_lower_level
+from ..solvers import ProjectedSgd, projected_sgd
 
 LOCAL, PERSONAL = projected_sgd("inverse(0.1)"), global_model()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import jax
 from jaxtyping import Array, Float, Key, PyTree
 
-from .. import trees
+from ... import trees
 from .estimator import ClientSide, Estimator, at_client
 from .hypergradient import partial_gradient
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from jaxtyping import Array, Float, PyTree
 
-from .. import trees
-from ..errors import not_negative
-from ..problem import Bilevel
+from ... import trees
+from ...errors import not_negative
+from ...problem import Bilevel
+from ..method import Method
+from ..personal import PersonalRule
+from ..solvers import ProjectedSgd
 from .fedavg import LOCAL, PERSONAL, averaging
-from .method import Method
-from .personal import PersonalRule
-from .solvers import ProjectedSgd
 
 
 def fedprox(

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, Key, PyTree
 
-from ..errors import NOTHING, FedtierError
-from ..federation import View
-from ..problem import Bilevel
-from .method import ClientSpec
+from ...errors import NOTHING, FedtierError
+from ...federation import View
+from ...problem import Bilevel
+from ..method import ClientSpec
 
 
 class ClientSide(NamedTuple):

@@ -1,0 +1,1 @@
+"""Alone: nobody sends anything. What a federation must beat."""

@@ -1,0 +1,1 @@
+"""Averaging: clients train from the global model, the server combines what they send into the next one."""

@@ -1,0 +1,1 @@
+"""Personalised: methods whose result is a model for each client."""
