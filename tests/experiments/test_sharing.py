@@ -13,7 +13,8 @@ from fedtier.errors import FedtierError
 from fedtier.experiments import outcomes, run_folder
 from fedtier.experiments.comparison import comparison_of, make_comparison
 from fedtier.experiments.config import load_config
-from fedtier.experiments.outcomes import run_cells
+from fedtier.experiments.jobs import run_in_processes
+from fedtier.experiments.outcomes import finished_rows, run_cells
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import resume_experiment, run_experiment
 from fedtier.experiments.run_folder import SET_ASIDE, RunFolder, new_folder
@@ -141,3 +142,25 @@ def test_a_package_that_lies_in_anothers_repository_does_not_record_its_commit(t
     git("commit", "-m", "ours")
     assert len(run_folder._commit() or "") == 40
     assert os.path.exists(package)
+
+
+@pytest.mark.slow
+def test_cells_in_several_processes_are_the_cells_of_one(tmp_path):
+    together, apart = (comparison_of(["server_only"], tmp_path / name, SHORT) for name in ("together", "apart"))
+    run_in_processes(together, 2, QUIET)
+    found = run_cells(together, QUIET).finals
+    wanted = run_cells(apart, QUIET).finals
+    assert {key: [row | {"seconds": 0} for row in rows] for key, rows in found.items()} == {
+        key: [row | {"seconds": 0} for row in rows] for key, rows in wanted.items()
+    }
+
+
+def test_a_cell_that_fails_in_its_process_is_named_and_the_others_stay(tmp_path):
+    wanted = comparison_of(["server_only"], tmp_path / "cells", SHORT)
+    broken = wanted.cells[0].config
+    missing = broken.model_copy(
+        update={"data": broken.data.model_copy(update={"name": "file", "file": str(tmp_path / "no.csv")})}
+    )
+    with pytest.raises(FedtierError, match=wanted.cells[0].method):
+        run_in_processes(wanted._replace(cells=[wanted.cells[0]._replace(config=missing), wanted.cells[1]]), 2, QUIET)
+    assert finished_rows(wanted.cells[1].folder, wanted.cells[1].config)

@@ -25,6 +25,7 @@ def compare(
     format: Annotated[Format | None, tyro.conf.arg(metavar="table|markdown|latex|csv", help_behavior_hint="")] = None,
     out: Place = None,
     tune: bool = False,
+    jobs: int = 1,
     only: Only = (),
     any_version: bool = False,
     json: bool = False,
@@ -41,12 +42,14 @@ def compare(
         format: Format of the table; default: by the ending of --out (.md, .tex, .csv), else a table for people.
         out: File that gets the table; stdout then shows it for people.
         tune: Search the settings of every method first, the same number of points for each, on validation rows.
+        jobs: Processes that run cells at the same time. More than one helps on a GPU, which a small model leaves idle.
         only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
         any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of a table.
     """
     from ..experiments.comparison import comparison_of, load_comparison
     from ..experiments.comparison import only as chosen_cells
+    from ..experiments.jobs import run_in_processes
     from ..experiments.outcomes import run_cells
     from ..experiments.tuning import tune_cells
     from ..reports import tables
@@ -60,6 +63,8 @@ def compare(
     wanted = chosen_cells(wanted, only)
     prepare_jax()
     shown = progress()
+    if jobs != 1:
+        run_in_processes(wanted, jobs, shown, tune=tune, any_version=any_version)
     outcome = run_cells(tune_cells(wanted, shown) if tune else wanted, shown, any_version=any_version)
     chosen: str = format or tables.SUFFIXES.get(out.suffix if out else "", "table")
     text = tables.FORMATS[chosen](outcome) if chosen != "table" else plain(tables.rich_table(outcome))

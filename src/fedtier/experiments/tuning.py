@@ -35,7 +35,7 @@ SHARE = 0.1  # of the server's and of each client's training rows
 
 def tune_cells(comparison: Comparison, progress: Progress) -> Comparison:
     """The comparison with the best point of its grid in every cell, and how it was found."""
-    _check_grids(comparison)
+    check_grids(comparison)
     digest = _digests()
     return comparison._replace(cells=[_tuned(cell, digest, progress) for cell in comparison.cells])
 
@@ -61,7 +61,7 @@ def grid_of(cell: Cell) -> Grid | None:
     return None if row is None or not row.grid else dict(row.grid)
 
 
-def _check_grids(comparison: Comparison) -> None:
+def check_grids(comparison: Comparison) -> None:
     """Refuses searches of different sizes, and keys that a method does not have."""
     sizes = {cell.method: points_of(grid) for cell in comparison.cells if (grid := grid_of(cell))}
     rule = "every method must be searched over the same number of points"
