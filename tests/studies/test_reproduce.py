@@ -13,7 +13,12 @@ from fedtier.experiments import comparison, tuning
 from fedtier.experiments import config as configuration
 from fedtier.experiments.grids import points_of
 from fedtier.experiments.outcomes import Outcome
+from fedtier.experiments.progress import Progress
+from fedtier.methods import METHODS
+from fedtier.studies import catalogue
+from fedtier.studies.methods import reproduce as all_methods
 from fedtier.studies.paper import implicit, orderings, reproduce, table
+from fedtier.studies.study import Order
 
 from ..datasets import layouts
 from ..small_runs import options
@@ -300,3 +305,29 @@ def test_two_rounds_of_the_quick_table_on_the_real_rows(fedtier):
     assert code == 0, err
     mean = {(cell["method"], cell["setting"]): cell["mean"] for cell in json.loads(out)["cells"]}
     assert mean["FedAvg", "mnist (1000, 90 %)"] > 80 and mean["FedAvg", "mnist (0.1, 10 %)"] < 60
+
+
+def test_every_method_of_the_registry_stands_in_the_comparison_of_all_or_is_left_out_with_a_reason():
+    for name in ("methods", "methods-hospitals"):
+        content, left = all_methods._tables(name)
+        assert {entry["name"] for entry in content["methods"]} | {*left} == {*METHODS} and all(left.values())
+        assert len(content["methods"]) > 5
+
+
+@pytest.mark.slow
+def test_the_comparison_of_all_methods_writes_a_table_and_a_picture(tmp_path, mnist):
+    small = (*TINY, "data.name=mnist", "data.client_test_share=0.3", "model.hidden=4")
+    order = Order("methods", quick=True, only=("server only",), store=tmp_path / "cells", out=tmp_path, settings=small)
+    product = catalogue.make_result(order, Progress())
+    assert {cell["method"] for cell in product.content["cells"]} == {"server only"}
+    assert all(cell["tuned"].startswith("best of 16 points") for cell in product.content["cells"])
+    assert sorted(Path(file).suffix for file in product.content["files"]) == [
+        ".csv",
+        ".json",
+        ".md",
+        ".pdf",
+        ".png",
+        ".svg",
+        ".tex",
+    ]
+    assert all(Path(file).stat().st_size > 100 for file in product.content["files"])

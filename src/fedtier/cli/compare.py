@@ -80,31 +80,34 @@ def compare(
 
 
 def reproduce(
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="table1|figure1|figure2|figure3")],
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")],
     settings: Settings = (),
     quick: bool = False,
+    jobs: int = 1,
     only: Only = (),
     store: Path = Path("runs/cells"),
     out: Place = None,
     any_version: bool = False,
     json: bool = False,
 ) -> None:
-    """Reproduce the paper's table or one of its figures; FEDTIER_DATA names the folder of the data sets.
+    """Reproduce a study: the paper's table and figures, and ours; FEDTIER_DATA names the folder of the data sets.
 
     Args:
-        name: What to reproduce.
+        name: What to reproduce: table1, figure1, figure2, figure3, methods, methods-hospitals.
         settings: Change one key of every cell, for example --set run.rounds=50. May be repeated.
         quick: A smaller version, minutes on two cores.
+        jobs: Processes that run cells at the same time. More than one helps on a GPU, which a small model leaves idle.
         only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
         store: Folder of the cells; what is there is not run again.
         out: Folder for the table in every format, or for the figure as SVG, PDF and PNG (default: figures).
         any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of tables and sentences.
     """
-    from ..studies.paper.reproduce import Order, make_result
+    from ..studies.catalogue import make_result
+    from ..studies.study import Order
 
     prepare_jax()
-    product = make_result(Order(name, quick, only, store, out, settings, any_version), progress())
+    product = make_result(Order(name, quick, only, store, out, settings, any_version, jobs), progress())
     show(product.content if json else product.parts)
 
 

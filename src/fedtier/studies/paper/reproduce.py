@@ -13,43 +13,25 @@ import json
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from matplotlib.figure import Figure
 
-from ...errors import choice, require
+from ...errors import require
 from ...experiments import comparison, label_counts, outcomes
 from ...experiments import config as configuration
 from ...experiments.progress import Progress
 from ...reports import layout, load_runs, plots
 from ...reports.load_runs import Curve
-from ...reports.terminal import Part, label_counts_table
+from ...reports.terminal import label_counts_table
 from ...storage.files import make_folder, write_whole
+from ..study import Order, Product, comparison_for
 from . import figures, implicit, table
 from .orderings import orderings, published, summary
 
 
-class Order(NamedTuple):
-    """What the command line asks for."""
-
-    name: str
-    quick: bool = False
-    only: tuple[str, ...] = ()
-    store: Path = Path("runs/cells")
-    out: Path | None = None
-    settings: tuple[str, ...] = ()
-    any_version: bool = False  # of the cells in the store
-
-
-class Product(NamedTuple):
-    parts: list[Part]  # for people
-    content: dict[str, Any]  # for machines
-
-
-def make_result(order: Order, progress: Progress) -> Product:
-    """Runs what is missing and shows the result; a table is written into `out` in every format, if given, a figure into
-    `out` or figures/ as SVG, PDF and PNG."""
-    choice("NAME", order.name, MAKERS)
+def make(order: Order, progress: Progress) -> Product:
+    """A table is written into `out` in every format, if given, a figure into `out` or figures/ as SVG, PDF and PNG."""
     if order.out is None and order.name.startswith("figure"):
         order = order._replace(out=Path("figures"))
     if order.out is not None:
@@ -66,7 +48,7 @@ def load_tables(name: str) -> dict[str, Any]:
 
 
 def table1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
-    wanted, about = _comparison(order, tables), tables["paper"]
+    wanted, about = comparison_for(order, tables), tables["paper"]
     paper = published(about, [m["label"] for m in tables["methods"]], [s["label"] for s in tables["settings"]])
     outcome = outcomes.run_cells(wanted, progress, any_version=order.any_version)
     found = orderings(outcome, paper)
@@ -88,7 +70,7 @@ def table1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
 
 
 def figure1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
-    counts = {cell.setting: label_counts.count_labels(cell.config) for cell in _comparison(order, tables).cells}
+    counts = {cell.setting: label_counts.count_labels(cell.config) for cell in comparison_for(order, tables).cells}
     files = _save(order, plots.partitions_figure(counts))
     content = {"files": files, "partitions": {setting: one.as_object() for setting, one in counts.items()}}
     return Product([*(part for one in counts.values() for part in label_counts_table(one)), *files], content)
@@ -105,7 +87,7 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
     pairs_here = [(m["label"], s["label"]) for m in methods for s in tables["settings"]]
     tuned = [entry for entry in tables.get("tuned", []) if any(comparison.chosen(entry["where"], *pair) for pair in pairs_here)]
     outcome = outcomes.run_cells(
-        _comparison(order, tables | {"methods": methods, "tuned": tuned}), progress, any_version=order.any_version
+        comparison_for(order, tables | {"methods": methods, "tuned": tuned}), progress, any_version=order.any_version
     )
     curves = [
         load_runs.load_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
@@ -145,13 +127,6 @@ def _with_tau(entry: dict[str, Any], tau: float, tables: dict[str, Any]) -> dict
     if entry.get("run", {}).get("tau", tables["run"]["tau"]) == tau:
         return entry
     return entry | {"label": f"{entry['label']}, tau = {tau:g}", "run": {"tau": tau}}
-
-
-def _comparison(order: Order, tables: dict[str, Any]) -> comparison.Comparison:
-    quick: dict[str, Any] = tables.get("quick", {}) if order.quick else {}
-    asked = {key: value for key, value in tables.items() if key not in ("quick", "paper", "figure")}
-    plan = comparison.make_comparison(asked, order.store, (*quick.get("set", ()), *order.settings))
-    return comparison.only(comparison.only(plan, quick.get("only", ())), order.only)
 
 
 def _how(order: Order, outcome: outcomes.Outcome) -> str:

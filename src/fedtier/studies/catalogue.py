@@ -1,0 +1,35 @@
+"""The studies by name, for `fedtier reproduce`; adding a study is adding a row. Each is imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+from ..errors import choice
+from ..experiments.progress import Progress
+from ..storage.files import make_folder
+from .study import Order, Product
+
+
+class Row(NamedTuple):
+    module: str  # below fedtier.studies; its function make(order, progress) is a `study.Maker`
+    about: str
+
+
+STUDIES: dict[str, Row] = {
+    "table1": Row("paper.reproduce", "the paper's table of accuracies"),
+    "figure1": Row("paper.reproduce", "the paper's partitions"),
+    "figure2": Row("paper.reproduce", "the paper's convergence curves"),
+    "figure3": Row("paper.reproduce", "the implicit function and its smoothed forms"),
+    "methods": Row("methods.reproduce", "all methods on Fashion-MNIST at three levels of heterogeneity, each searched alike"),
+    "methods-hospitals": Row("methods.reproduce", "the same on the four hospitals of the heart-disease set"),
+}
+
+
+def make_result(order: Order, progress: Progress) -> Product:
+    """The product of the study that the order names."""
+    choice("NAME", order.name, STUDIES)
+    if order.out is not None:
+        make_folder(order.out)
+    module = importlib.import_module(f"{__package__}.{STUDIES[order.name].module}")
+    return module.make(order, progress)

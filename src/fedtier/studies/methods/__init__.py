@@ -1,0 +1,1 @@
+"""All methods of the registry beside each other, under equal rows, equal local gradients and equal searches."""
