@@ -309,7 +309,7 @@ def test_two_rounds_of_the_quick_table_on_the_real_rows(fedtier):
 
 def test_every_method_of_the_registry_stands_in_the_comparison_of_all_or_is_left_out_with_a_reason():
     for name in ("methods", "methods-hospitals"):
-        content, left = all_methods._tables(name)
+        content, left = all_methods.comparison_tables(name)
         assert {entry["name"] for entry in content["methods"]} | {*left} == {*METHODS} and all(left.values())
         assert len(content["methods"]) > 5
 
