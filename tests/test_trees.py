@@ -74,3 +74,11 @@ def test_leaves_have_readable_names_in_their_order():
     assert trees.names(X) == ["b.0", "b.1", "w"]
     assert trees.names(Pair({"k": jnp.ones(1)}, jnp.ones(1))) == ["a.k", "b"]
     assert trees.names(jnp.ones(1)) == ["value"] and trees.names(()) == []
+
+
+def test_the_inner_product_on_a_gpu_is_that_on_a_cpu(monkeypatch):
+    rng = np.random.default_rng(0)
+    a, b = ({"w": jnp.asarray(rng.standard_normal((30, 4))), "b": jnp.asarray(rng.standard_normal(4))} for _ in range(2))
+    here = float(trees.dot(a, b))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert float(trees.dot(a, b)) == pytest.approx(here, rel=1e-5)
