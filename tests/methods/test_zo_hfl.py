@@ -438,6 +438,7 @@ def test_what_others_may_ask_about_a_method():
         "fedavg": (False, 1, True, True, False),
         "fedprox": (False, 1, True, True, False),
         "scaffold": (False, 1, True, False, False),
+        "fednova": (False, 1, True, False, False),
         "server_only": (True, 0, False, False, False),
         "local_only": (False, 1, False, False, False),
         "ditto": (False, 1, True, False, False),

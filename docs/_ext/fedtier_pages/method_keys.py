@@ -61,6 +61,12 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "inverse(0.1)",
     ),
     "batch": ("Rows of a client's minibatch.", "rows", 64),
+    "momentum": (
+        "rho: a client's step is along m <- rho m + gradient (heavy ball), from m = 0 in every round; 0: along the gradient.",
+        "",
+        0.9,
+    ),
+    "weight_decay": ("So many times the client's model is added to each of its gradients.", "", 0.0005),
     "server_lr": (
         "The server's step sizes: a number is a constant step, a schedule has a name.",
         "step size",

@@ -9,6 +9,7 @@ A number is a constant step size; a schedule has a name. The file
 from .alone.local_only import local_only
 from .alone.server_only import server_only
 from .averaging.fedavg import fedavg
+from .averaging.fednova import fednova
 from .averaging.fedprox import fedprox
 from .averaging.scaffold import scaffold
 from .descent import ServerDescent, by_round, descent
@@ -41,6 +42,7 @@ __all__ = [
     "estimators",
     "exact",
     "fedavg",
+    "fednova",
     "fedprox",
     "fine_tune",
     "first_order",

@@ -35,3 +35,10 @@ DITTO = """@inproceedings{li2021ditto,
   booktitle = {International Conference on Machine Learning (ICML)},
   year = {2021}
 }"""
+
+FEDNOVA = """@inproceedings{wang2020fednova,
+  title = {Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization},
+  author = {Wang, Jianyu and Liu, Qinghua and Liang, Hao and Joshi, Gauri and Poor, H. Vincent},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2020}
+}"""

@@ -7,6 +7,7 @@ from .. import bibtex
 from ..entry import Entry
 from ..flat import CLIENT, SIZES, TUNED, TUNING, Parts, Real, trained
 from .fedavg import fedavg
+from .fednova import fednova
 from .fedprox import fedprox
 from .scaffold import scaffold
 
@@ -15,11 +16,13 @@ def fedavg_keys(
     *,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     weighting: str = "data",
     averaging: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"weighting": weighting, "averaging": averaging} | trained(client_lr, batch, fine_tune)
+    return {"weighting": weighting, "averaging": averaging} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
 def fedprox_keys(
@@ -27,23 +30,42 @@ def fedprox_keys(
     proximity: Real = 0.1,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     weighting: str = "data",
     averaging: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
     more = {"proximity": proximity, "weighting": weighting, "averaging": averaging}
-    return more | trained(client_lr, batch, fine_tune)
+    return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
 def scaffold_keys(
     *,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     server_rate: Real = 1.0,
     averaging: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"server_rate": server_rate, "averaging": averaging} | trained(client_lr, batch, fine_tune)
+    return {"server_rate": server_rate, "averaging": averaging} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+
+
+def fednova_keys(
+    *,
+    proximity: Real = 0.0,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    weighting: str = "data",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    more = {"proximity": proximity, "weighting": weighting, "averaging": averaging}
+    return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
 ENTRIES = {
@@ -58,6 +80,10 @@ ENTRIES = {
     ),
     "scaffold": Entry(
         scaffold, scaffold_keys, "SCAFFOLD", "averaging", "FedAvg with control variates against client drift", bibtex.SCAFFOLD,
+        recommended=CLIENT | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
+    ),
+    "fednova": Entry(
+        fednova, fednova_keys, "FedNova", "averaging", "FedAvg of moves divided by how far each could go", bibtex.FEDNOVA,
         recommended=CLIENT | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
     ),
 }  # fmt: skip
