@@ -12,8 +12,10 @@ import numpy as np
 
 from fedtier import keys
 from fedtier.engines import compiled
-from fedtier.federation import Plan, build, partition
-from fedtier.problem import Rows, supervised
+from fedtier.federation import Plan, View, build, partition
+from fedtier.methods.averaging.counted import Counted
+from fedtier.methods.method import Round
+from fedtier.problem import Rows, Spec, supervised
 
 from ..federations import bumpy_plan
 
@@ -51,7 +53,7 @@ def federation_of(a, b):
 
 
 def play(factory, plan=PLAN, *, bowls=None, start=START, **options):
-    """(method, state, weights w_i) after the plan's rounds of factory(PROBLEM, **options), in float64."""
+    """(global model, state, weights w_i) after the plan's rounds of factory(PROBLEM, **options), in float64."""
     a, b = bowls or globals()["bowls"]()
     with jax.enable_x64(True):
         federation = federation_of(a, b)
@@ -59,7 +61,28 @@ def play(factory, plan=PLAN, *, bowls=None, start=START, **options):
         engine = compiled(method, capacity=rounds)
         state = engine.init(jnp.asarray(start), federation)
         state, _ = engine.advance(state, federation, plan, keys.root(0), 0, rounds)
-        return method, jax.tree.map(np.asarray, state), np.asarray(federation.spec.weight)
+        x = np.asarray(method.global_model(state.server))
+        return x, jax.tree.map(np.asarray, state), np.asarray(federation.spec.weight)
+
+
+def closed(method, start, deltas, steps=1):
+    """The server's state after one round from `start`: every client made `steps` and replied its row of `deltas`."""
+    with jax.enable_x64(True):
+        k = len(deltas)
+        ups = Counted(jnp.asarray(deltas), jnp.full(k, steps))
+        ones = jnp.ones(k)
+        round = Round(jnp.asarray(0), jnp.arange(k), ones > 0, k, View((), jnp.arange(0), 0, 0), keys.root(0))
+        server, _ = method.aggregate(method.server_init(jnp.asarray(start)), (), ups, Spec(ones, ones, ones), round)
+        return jax.tree.map(np.asarray, server)
+
+
+def fedavg(w, plan=PLAN, *, bowls=None, **how):
+    """FedAvg's model with weights w_i; `how` for `descend`."""
+    x, (a, b) = START, bowls or globals()["bowls"]()
+    for round in replies(plan):
+        if round:
+            x = mean([descend(x, a[i], b[i], h, **how) for i, h in round], [w[i] for i, _ in round])
+    return x
 
 
 def everyone(rounds, steps, clients=CLIENTS):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedtier.errors import FedtierError
-from fedtier.methods import fednova, fedprox, projected_sgd
+from fedtier.methods import fednova, projected_sgd
 
-from .quadratics import CLIENTS, PROBLEM, START, bowls, descend, everyone, mean, play, replies, same
+from .quadratics import CLIENTS, PROBLEM, START, bowls, descend, everyone, fedavg, mean, play, replies, same
 
 A, B = bowls()
 
@@ -32,8 +32,9 @@ def test_fednova_divides_each_move_by_its_path_and_multiplies_by_the_mean_path(r
 
 @pytest.mark.known_answer("fednova")
 def test_where_all_clients_make_the_same_steps_fednova_is_fedprox():
-    plan, more = everyone(4, 3), {"local": projected_sgd(0.2, momentum=0.5), "proximity": 0.4}
-    same(play(fednova, plan, **more)[1].server.x, play(fedprox, plan, **more)[1].server.x)
+    plan = everyone(4, 3)
+    x, _, w = play(fednova, plan, local=projected_sgd("inverse(0.3)", momentum=0.5), proximity=0.4)
+    same(x, fedavg(w, plan, mu=0.4, rho=0.5))
 
 
 @pytest.mark.known_answer("fednova")
