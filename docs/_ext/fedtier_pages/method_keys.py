@@ -61,6 +61,12 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "inverse(0.1)",
     ),
     "batch": ("Rows of a client's minibatch.", "rows", 64),
+    "momentum": (
+        "rho: a client's step is along m <- rho m + gradient (heavy ball), from m = 0 in every round; 0: along the gradient.",
+        "",
+        0.9,
+    ),
+    "weight_decay": ("So many times the client's model is added to each of its gradients.", "", 0.0005),
     "server_lr": (
         "The server's step sizes: a number is a constant step, a schedule has a name.",
         "step size",
@@ -82,5 +88,11 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     ),
     "proximity": ("mu: how strongly local steps are pulled towards the global model.", "", 1.0),
     "weighting": ("Clients count by their rows (`data`, as published) or alike (`uniform`).", "", "uniform"),
+    "server_momentum": ("beta_1: how much of its last direction the server keeps.", "share", 0.9),
+    "second_moment": ("beta_2: how much of its mean of squared moves the server keeps.", "share", 0.99),
+    "adaptivity": ("tau: added to the root of the mean square, whose first value is tau^2; large: plain steps.", "", 0.01),
+    "epsilon": ("Keeps the server's step finite where the clients' moves cancel.", "", 0.001),
+    "mixture_lr": ("gamma: how fast the weights of the clients move to those with a large loss.", "step size", 0.01),
+    "seats": ("How many clients the server has room for at most.", "clients", 2000),
     "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
 }

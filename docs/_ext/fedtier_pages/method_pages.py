@@ -44,7 +44,7 @@ def methods() -> list[Method]:
     for name, entry in registry.METHODS.items():
         docstring = inspect.cleandoc(inspect.getmodule(entry.factory).__doc__ or "")
         title = getattr(entry, "title", "") or re.split(r"[:.]", docstring.splitlines()[0])[0]
-        link = re.search(r"https?://\S+", docstring)
+        link = re.search(r"https?://[^\s}]+", entry.reference) or re.search(r"https?://[^\s;]+", docstring)
         found.append(
             Method(
                 name, title, getattr(entry, "family", ""), entry.summary, docstring, entry.reference, link[0] if link else ""

@@ -153,7 +153,7 @@ def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel,
 
 def _lower_level(problem: Bilevel, given: dict[str, Any]) -> LowerLevel:
     """The solver of y_i(x) by which f is measured: the method's own local part, or the one of its keys."""
-    keys = {key: given[key] for key in ("client_lr", "batch", "bounded") if key in given}
+    keys = {key: given[key] for key in flat.KEYS_OF_PARTS["local"] if key in given}
     local = given["local"] if isinstance(given.get("local"), ProjectedSgd) else flat.local(**keys)
     return local.lower_level(problem)
 

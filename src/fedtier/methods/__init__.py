@@ -8,7 +8,12 @@ A number is a constant step size; a schedule has a name. The file
 
 from .alone.local_only import local_only
 from .alone.server_only import server_only
+from .averaging.agnostic import agnostic
 from .averaging.fedavg import fedavg
+from .averaging.feddyn import feddyn
+from .averaging.fedexp import fedexp
+from .averaging.fednova import fednova
+from .averaging.fedopt import fedadagrad, fedadam, fedavgm, fedyogi
 from .averaging.fedprox import fedprox
 from .averaging.scaffold import scaffold
 from .descent import ServerDescent, by_round, descent
@@ -35,13 +40,21 @@ __all__ = [
     "Round",
     "ServerDescent",
     "Turn",
+    "agnostic",
     "by_round",
     "descent",
     "ditto",
     "estimators",
     "exact",
+    "fedadagrad",
+    "fedadam",
     "fedavg",
+    "fedavgm",
+    "feddyn",
+    "fedexp",
+    "fednova",
     "fedprox",
+    "fedyogi",
     "fine_tune",
     "first_order",
     "global_model",

@@ -35,3 +35,48 @@ DITTO = """@inproceedings{li2021ditto,
   booktitle = {International Conference on Machine Learning (ICML)},
   year = {2021}
 }"""
+
+FEDNOVA = """@inproceedings{wang2020fednova,
+  title = {Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization},
+  author = {Wang, Jianyu and Liu, Qinghua and Liang, Hao and Joshi, Gauri and Poor, H. Vincent},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2020}
+}"""
+
+FEDOPT = """@inproceedings{reddi2021fedopt,
+  title = {Adaptive Federated Optimization},
+  author = {Reddi, Sashank and Charles, Zachary and Zaheer, Manzil and Garrett, Zachary and Rush, Keith and
+            Kone{\\v{c}}n{\\'y}, Jakub and Kumar, Sanjiv and McMahan, Brendan},
+  booktitle = {International Conference on Learning Representations (ICLR)},
+  year = {2021}
+}"""
+
+FEDAVGM = """@article{hsu2019fedavgm,
+  title = {Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification},
+  author = {Hsu, Tzu-Ming Harry and Qi, Hang and Brown, Matthew},
+  journal = {arXiv preprint arXiv:1909.06335},
+  year = {2019},
+  url = {https://arxiv.org/abs/1909.06335}
+}"""
+
+FEDEXP = """@inproceedings{jhunjhunwala2023fedexp,
+  title = {{FedExP}: Speeding Up Federated Averaging via Extrapolation},
+  author = {Jhunjhunwala, Divyansh and Wang, Shiqiang and Joshi, Gauri},
+  booktitle = {International Conference on Learning Representations (ICLR)},
+  year = {2023}
+}"""
+
+AGNOSTIC = """@inproceedings{mohri2019agnostic,
+  title = {Agnostic Federated Learning},
+  author = {Mohri, Mehryar and Sivek, Gary and Suresh, Ananda Theertha},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year = {2019}
+}"""
+
+FEDDYN = """@inproceedings{acar2021feddyn,
+  title = {Federated Learning Based on Dynamic Regularization},
+  author = {Acar, Durmus Alp Emre and Zhao, Yue and Matas Navarro, Ramon and Mattina, Matthew and Whatmough, Paul and
+            Saligrama, Venkatesh},
+  booktitle = {International Conference on Learning Representations (ICLR)},
+  year = {2021}
+}"""

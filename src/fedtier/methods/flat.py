@@ -27,7 +27,7 @@ TRANSFORMS = {"sgd": optax.identity, "momentum": lambda: optax.trace(0.9), "adam
 
 KEYS_OF_PARTS: dict[str, tuple[str, ...]] = {
     "estimator": ("estimator", "smoothing", "directions", "guide", "mix", "control"),
-    "local": ("client_lr", "batch", "bounded"),
+    "local": ("client_lr", "batch", "bounded", "momentum", "weight_decay"),
     "server": ("server_step", "server_lr", "server_steps", "server_batch", "averaging", "trust"),
     "personal": ("fine_tune",),
 }
@@ -47,14 +47,22 @@ TUNING = [0.1, 0.3]
 """The sizes of the fine-tuning step that are searched."""
 
 
-def local(client_lr: StepSize = "inverse(0.1)", batch: int = 32, bounded: bool = False) -> ProjectedSgd:
+def local(
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    bounded: bool = False,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> ProjectedSgd:
     """A client's solver from its flat keys."""
-    return solvers.projected_sgd(as_schedule("client_lr", client_lr, constant), batch=batch, bounded=bounded)
+    step = as_schedule("client_lr", client_lr, constant)
+    return solvers.projected_sgd(step, batch=batch, bounded=bounded, momentum=momentum, weight_decay=weight_decay)
 
 
-def trained(client_lr: StepSize, batch: int, fine_tune: StepSize) -> Parts:
-    """The parts of a method that trains locally and may fine-tune what comes of it."""
-    return {"local": local(client_lr, batch), "personal": personal_rule(fine_tune, batch, personal.global_model())}
+def trained(client_lr: StepSize, batch: int, fine_tune: StepSize, momentum: float = 0.0, weight_decay: float = 0.0) -> Parts:
+    """The parts of a method that trains locally and may fine-tune what comes of it, by plain SGD."""
+    solver = local(client_lr, batch, momentum=momentum, weight_decay=weight_decay)
+    return {"local": solver, "personal": personal_rule(fine_tune, batch, personal.global_model())}
 
 
 def personal_rule(fine_tune: StepSize, batch: int, otherwise: PersonalRule) -> PersonalRule:

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
-from ..errors import whole
+from ..errors import not_negative, share, whole
 from ..federation import View, draw, rows_at, sample
 from ..keys import Tag
 from ..problem import Bilevel
@@ -22,6 +22,13 @@ AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 mor
 STRETCH, SMALL = 16, 2**14  # on a GPU: steps in a loop of fixed length, for models of at most so many numbers
 
 Gradient = Callable[[PyTree, PyTree], PyTree]  # (y, rows) -> a tree like y
+
+
+class Moving(NamedTuple):
+    """Where a solve is."""
+
+    y: PyTree
+    m: PyTree  # the momentum; () where there is none
 
 
 def sgd(
@@ -35,9 +42,11 @@ def sgd(
     batch: int,
     scale: ArrayLike = 1.0,
     project: Callable[[PyTree], PyTree] = lambda y: y,
+    momentum: float = 0.0,
 ) -> PyTree:
     """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1.
 
+    With `momentum` rho (heavy ball) the step is along m <- rho m + gradient(y, minibatch_t), which starts at 0 in every call.
     `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came. The row numbers of `ahead`
     minibatches are drawn at once, each at its own address (key, t): threefry is cheap by the dozen, dear one by one. A
     GPU is stopped and asked after every step of a loop whose length it does not know: for small models, which would wait
@@ -46,24 +55,28 @@ def sgd(
     steps = jnp.asarray(steps)
     fixed = jax.default_backend() != "cpu" and trees.size(y) <= SMALL  # docs/speed.md
     ahead = STRETCH if fixed else AHEAD
+    start = Moving(y, trees.zeros_like(y) if momentum else ())
 
-    def stretch(k: ArrayLike, y: PyTree) -> PyTree:
+    def stretch(k: ArrayLike, at: Moving) -> Moving:
         first = jnp.asarray(k) * ahead
         drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(ahead))
 
-        def step(t: ArrayLike, y: PyTree) -> PyTree:
+        def step(t: ArrayLike, at: Moving) -> Moving:
             rows = rows_at(view, drawn[jnp.asarray(t) - first])
-            return project(trees.axpy(-jnp.asarray(scale) * lr(t), gradient(y, rows), y))
+            size, along = -jnp.asarray(scale) * lr(t), gradient(at.y, rows)
+            if momentum:
+                along = trees.axpy(momentum, at.m, along)
+            return Moving(project(trees.axpy(size, along, at.y)), along if momentum else ())
 
-        def masked(j: ArrayLike, y: PyTree) -> PyTree:
+        def masked(j: ArrayLike, at: Moving) -> Moving:
             t = first + jnp.asarray(j)
-            return trees.where(t < steps, step(t, y), y)
+            return trees.where(t < steps, step(t, at), at)
 
         if fixed:
-            return jax.lax.fori_loop(0, ahead, masked, y, unroll=ahead)
-        return jax.lax.fori_loop(first, jnp.minimum(first + ahead, steps), step, y)
+            return jax.lax.fori_loop(0, ahead, masked, at, unroll=ahead)
+        return jax.lax.fori_loop(first, jnp.minimum(first + ahead, steps), step, at)
 
-    return jax.lax.fori_loop(0, (steps + ahead - 1) // ahead, stretch, y)
+    return jax.lax.fori_loop(0, (steps + ahead - 1) // ahead, stretch, start).y
 
 
 @runtime_checkable
@@ -83,6 +96,8 @@ class ProjectedSgd(NamedTuple):
     step: Schedule  # tilde_gamma_t, of the step t of a solve
     batch: int
     bounded: bool = False  # are steps shortened where the loss is too curved for them?
+    momentum: float = 0.0  # rho of the heavy ball, which starts at rest in every solve
+    weight_decay: float = 0.0  # times y, added to every gradient
 
     def descend(
         self,
@@ -96,8 +111,31 @@ class ProjectedSgd(NamedTuple):
         factor: ArrayLike = 1.0,
     ) -> PyTree:
         """y after `steps` steps along -gradient(y, rows), each of size factor spec.step_scale tilde_gamma_t."""
-        scale = spec.step_scale * jnp.asarray(factor)
-        return sgd(gradient, y, view, steps, key, lr=self.step, batch=self.batch, scale=scale, project=project)
+        scale, slope = spec.step_scale * jnp.asarray(factor), self._decayed(gradient)
+        return sgd(
+            slope, y, view, steps, key, lr=self.step, batch=self.batch, scale=scale, project=project, momentum=self.momentum
+        )
+
+    def path(self, spec: ClientSpec, steps: ArrayLike, proximity: ArrayLike = 0.0) -> Float[Array, ""]:
+        """A = sum_t A_t where `descend` goes from x to x - sum_t A_t gradient_t: how much gradient a solve adds up.
+
+        Without momentum, A_t is the step size. With it a gradient acts in all later steps too, and a pull of
+        proximity (y - x) beside the gradient takes back a part of what was gained. A is what constant gradients of 1 add up to.
+        Weight decay counts as a part of the gradient.
+        """
+        if not self.momentum and isinstance(proximity, float | int) and proximity == 0:
+            return spec.step_scale * jax.lax.fori_loop(0, steps, lambda t, total: total + self.step(t), jnp.zeros(()))
+
+        def add(t: ArrayLike, at: Moving) -> Moving:
+            m = self.momentum * at.m + 1.0 - proximity * at.y
+            return Moving(at.y + spec.step_scale * self.step(t) * m, m)
+
+        return jax.lax.fori_loop(0, steps, add, Moving(jnp.zeros(()), jnp.zeros(()))).y
+
+    def _decayed(self, gradient: Gradient) -> Gradient:
+        if not self.weight_decay:
+            return gradient
+        return lambda y, rows: trees.axpy(self.weight_decay, y, gradient(y, rows))
 
     def lower_level(self, problem: Bilevel) -> LowerLevel:
         """Algorithm 2 on h, or the problem's own solver where it has one.
@@ -139,7 +177,8 @@ class ProjectedSgd(NamedTuple):
             return 1.0
         gradient, first = jax.grad(problem.h, argnums=1), spec.step_scale * self.step(0)
         rows = sample(view, keys.at(key, 0), self.batch)
-        return _factor(lambda y: gradient(x, y, rows, spec), problem.Y.project(start, x, spec), first)
+        slope = self._decayed(lambda y, rows: gradient(x, y, rows, spec))
+        return _factor(lambda y: slope(y, rows), problem.Y.project(start, x, spec), first)
 
 
 def _factor(gradient: Callable[[PyTree], PyTree], y: PyTree, first: ArrayLike) -> Float[Array, ""]:
@@ -160,16 +199,24 @@ def _factor(gradient: Callable[[PyTree], PyTree], y: PyTree, first: ArrayLike) -
     return jnp.where(jnp.isfinite(bend), shorter, jnp.nan)
 
 
-def projected_sgd(step: StepSize, *, batch: int = 32, bounded: bool = False) -> ProjectedSgd:
+def projected_sgd(
+    step: StepSize, *, batch: int = 32, bounded: bool = False, momentum: float = 0.0, weight_decay: float = 0.0
+) -> ProjectedSgd:
     """SGD with minibatches of `batch` rows drawn with replacement, projected on Y after every step.
 
-    step      a number is a constant step; "inverse(0.1)", the paper's, is 0.1/(t + 1); or any function of the step t of a solve
-    bounded   all steps of a solve are shortened by one factor, so that the first is at most 1/L: a longer step than 2/L leads
-              away from the minimum, and how curved a net is where a client starts is not known before. L is measured along
-              the first step with its own minibatch, for two gradients a solve
+    step          a number is a constant step; "inverse(0.1)", the paper's, is 0.1/(t + 1); or any function of the step t
+                  of a solve
+    bounded       all steps of a solve are shortened by one factor, so that the first is at most 1/L: a longer step than 2/L
+                  leads away from the minimum, and how curved a net is where a client starts is not known before. L is
+                  measured along the first step with its own minibatch, for two gradients a solve
+    momentum      rho in [0, 1): m <- rho m + gradient, y <- y - step m, from m = 0 in every solve (heavy ball, without
+                  dampening)
+    weight_decay  w >= 0: w y is added to the gradient, before the momentum
     """
     whole("batch", batch)
-    return ProjectedSgd(as_schedule("step", step, constant), batch, bounded)
+    share("momentum", momentum)
+    not_negative("weight_decay", weight_decay)
+    return ProjectedSgd(as_schedule("step", step, constant), batch, bounded, momentum, weight_decay)
 
 
 def pretrain(

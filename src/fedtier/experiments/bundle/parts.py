@@ -33,7 +33,7 @@ def parts_told(method: MethodTable) -> dict[str, dict[str, Any]]:
 def _local_told(local: object) -> dict[str, Any] | None:
     if not isinstance(local, ProjectedSgd) or (step := words_of(local.step)) is None:
         return None
-    return {"step": step, "batch": local.batch, "bounded": local.bounded}
+    return {"step": step} | {field: value for field, value in local._asdict().items() if field != "step"}
 
 
 def _rule_told(rule: object) -> dict[str, Any] | None:

@@ -6,7 +6,12 @@ from ...schedules import StepSize
 from .. import bibtex
 from ..entry import Entry
 from ..flat import CLIENT, SIZES, TUNED, TUNING, Parts, Real, trained
+from .agnostic import agnostic
 from .fedavg import fedavg
+from .feddyn import feddyn
+from .fedexp import fedexp
+from .fednova import fednova
+from .fedopt import fedadagrad, fedadam, fedavgm, fedyogi
 from .fedprox import fedprox
 from .scaffold import scaffold
 
@@ -15,11 +20,13 @@ def fedavg_keys(
     *,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     weighting: str = "data",
     averaging: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"weighting": weighting, "averaging": averaging} | trained(client_lr, batch, fine_tune)
+    return {"weighting": weighting, "averaging": averaging} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
 def fedprox_keys(
@@ -27,24 +34,136 @@ def fedprox_keys(
     proximity: Real = 0.1,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     weighting: str = "data",
     averaging: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
     more = {"proximity": proximity, "weighting": weighting, "averaging": averaging}
-    return more | trained(client_lr, batch, fine_tune)
+    return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
 def scaffold_keys(
     *,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     server_rate: Real = 1.0,
     averaging: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"server_rate": server_rate, "averaging": averaging} | trained(client_lr, batch, fine_tune)
+    return {"server_rate": server_rate, "averaging": averaging} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
+
+def fednova_keys(
+    *,
+    proximity: Real = 0.0,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    weighting: str = "data",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    more = {"proximity": proximity, "weighting": weighting, "averaging": averaging}
+    return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+
+
+def fedavgm_keys(
+    *,
+    server_lr: StepSize = 1.0,
+    server_momentum: float = 0.9,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    weighting: str = "data",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    more = {"server_lr": server_lr, "server_momentum": server_momentum, "weighting": weighting, "averaging": averaging}
+    return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+
+
+def fedadagrad_keys(
+    *,
+    server_lr: StepSize = 0.1,
+    server_momentum: float = 0.0,
+    adaptivity: float = 1e-3,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    weighting: str = "data",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    more = {"server_lr": server_lr, "server_momentum": server_momentum, "adaptivity": adaptivity, "weighting": weighting}
+    return more | {"averaging": averaging} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+
+
+def fedadam_keys(
+    *,
+    server_lr: StepSize = 0.1,
+    server_momentum: float = 0.9,
+    second_moment: float = 0.99,
+    adaptivity: float = 1e-3,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    weighting: str = "data",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    more = {"server_lr": server_lr, "server_momentum": server_momentum, "second_moment": second_moment}
+    more |= {"adaptivity": adaptivity, "weighting": weighting, "averaging": averaging}
+    return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+
+
+def fedexp_keys(
+    *,
+    epsilon: float = 1e-3,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    weighting: str = "data",
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    return {"epsilon": epsilon, "weighting": weighting} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+
+
+def agnostic_keys(
+    *,
+    mixture_lr: float = 0.01,
+    seats: int = 1024,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    return {"mixture_lr": mixture_lr, "seats": seats} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+
+
+def feddyn_keys(
+    *,
+    proximity: Real = 0.1,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    return {"proximity": proximity, "averaging": averaging} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+
+
+ADAPTIVE = {"client_lr": [0.01, 0.1], "server_lr": [0.003, 0.01, 0.03, 0.1], "fine_tune": TUNING}
 
 ENTRIES = {
     "fedavg": Entry(
@@ -59,5 +178,39 @@ ENTRIES = {
     "scaffold": Entry(
         scaffold, scaffold_keys, "SCAFFOLD", "averaging", "FedAvg with control variates against client drift", bibtex.SCAFFOLD,
         recommended=CLIENT | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
+    ),
+    "fednova": Entry(
+        fednova, fednova_keys, "FedNova", "averaging", "FedAvg of moves divided by how far each could go", bibtex.FEDNOVA,
+        recommended=CLIENT | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
+    ),
+    "fedavgm": Entry(
+        fedavgm, fedavgm_keys, "FedAvgM", "averaging", "FedAvg with momentum at the server", bibtex.FEDAVGM,
+        recommended=CLIENT | TUNED,
+        grid={"client_lr": [0.001, 0.01, 0.1, 0.5], "server_lr": [0.3, 1.0], "fine_tune": TUNING},
+    ),
+    "fedadagrad": Entry(
+        fedadagrad, fedadagrad_keys, "FedAdagrad", "averaging", "FedAvg with Adagrad at the server", bibtex.FEDOPT,
+        recommended=CLIENT | TUNED, grid=ADAPTIVE,
+    ),
+    "fedadam": Entry(
+        fedadam, fedadam_keys, "FedAdam", "averaging", "FedAvg with Adam at the server", bibtex.FEDOPT,
+        recommended=CLIENT | TUNED, grid=ADAPTIVE,
+    ),
+    "fedyogi": Entry(
+        fedyogi, fedadam_keys, "FedYogi", "averaging", "FedAvg with Yogi at the server", bibtex.FEDOPT,
+        recommended=CLIENT | TUNED, grid=ADAPTIVE,
+    ),
+    "fedexp": Entry(
+        fedexp, fedexp_keys, "FedExP", "averaging", "FedAvg whose server goes further where moves differ", bibtex.FEDEXP,
+        recommended={"client_lr": 0.1} | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
+    ),
+    "agnostic": Entry(
+        agnostic, agnostic_keys, "Agnostic FL", "averaging", "one model for the worst mixture of clients", bibtex.AGNOSTIC,
+        recommended={"client_lr": 0.1} | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
+    ),
+    "feddyn": Entry(
+        feddyn, feddyn_keys, "FedDyn", "averaging", "FedProx that learns each client's drift", bibtex.FEDDYN,
+        recommended=CLIENT | TUNED,
+        grid={"client_lr": [0.001, 0.01, 0.1, 0.5], "proximity": [0.01, 0.1], "fine_tune": TUNING},
     ),
 }  # fmt: skip

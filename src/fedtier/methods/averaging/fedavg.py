@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from ... import keys, trees
-from ...errors import choice
+from ...errors import choice, not_negative
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
@@ -56,6 +56,17 @@ def fedavg(
     return averaging("fedavg", problem, lambda y, x: trees.zeros_like(y), local, weighting, personal)
 
 
+def towards(proximity: float | Float[Array, ""]) -> Callable[[PyTree, PyTree], PyTree]:
+    """The pull mu (y - x) with mu = `proximity`, for `averaging`."""
+    not_negative("proximity", proximity)
+    return lambda y, x: trees.scale(proximity, trees.sub(y, x))
+
+
+def weights_of(specs: PyTree, weighting: str) -> Float[Array, "S"]:
+    """w_i of the clients of a round: N_i up to a factor, or 1."""
+    return specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
+
+
 def averaging(
     name: str,
     problem: Bilevel,
@@ -77,8 +88,7 @@ def averaging(
         return client, Up(trees.sub(y, x))
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        weights = specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
-        delta = trees.mean_over(round.arrived, ups.delta, weights)
+        delta = trees.mean_over(round.arrived, ups.delta, weights_of(specs, weighting))
         return Server(trees.add(server.x, delta)), Info(trees.norm(delta))
 
     return Method(

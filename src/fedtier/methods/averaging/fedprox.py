@@ -10,15 +10,13 @@ At mu = 0 it is FedAvg. The pull limits drift but does not remove it; a large mu
 
 from __future__ import annotations
 
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
-from ... import trees
-from ...errors import not_negative
 from ...problem import Bilevel
 from ..method import Method
 from ..personal import PersonalRule
 from ..solvers import ProjectedSgd
-from .fedavg import LOCAL, PERSONAL, averaging
+from .fedavg import LOCAL, PERSONAL, averaging, towards
 
 
 def fedprox(
@@ -30,9 +28,4 @@ def fedprox(
     personal: PersonalRule = PERSONAL,
 ) -> Method:
     """FedProx on problem.f1 with mu = `proximity`; the rest is FedAvg's."""
-    not_negative("proximity", proximity)
-
-    def pull(y: PyTree, x: PyTree) -> PyTree:
-        return trees.scale(proximity, trees.sub(y, x))
-
-    return averaging("fedprox", problem, pull, local, weighting, personal)
+    return averaging("fedprox", problem, towards(proximity), local, weighting, personal)

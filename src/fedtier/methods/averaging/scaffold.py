@@ -7,7 +7,9 @@ ICML 2020, https://arxiv.org/abs/1910.06378
     c_i+ <- c_i - c + (x - y_i) / sum_t tilde_gamma_t                 option II; unchanged when the sum is 0
     x    <- x + (server_rate/|S|) sum_S (y_i - x)                     c <- c + (1/m) sum_S (c_i+ - c_i)
 
-The published K eta_l is the sum of the steps, which is what remains right when they decay. c stays the mean of all c_i
+The published K eta_l is the sum of the steps, which is what remains right when they decay. With momentum at the client it
+is the sum of the weights that the gradients have in x - y_i (about 1/(1 - rho) as much), so that c_i+ stays a mean of
+gradients; with the plain sum, as in public code, c_i would be so many times too large. c stays the mean of all c_i
 (m clients, not |S|). A reply that is lost leaves no trace: neither c nor c_i moves. With one client it is SGD. State
 is one model per client: mind the memory when m is large; and c_i grow stale when a client is asked rarely.
 """
@@ -66,7 +68,7 @@ def scaffold(
             return trees.add(gradient(y, rows), correction)
 
         delta_y = trees.sub(local.descend(corrected, shared.x, view, spec, turn.steps, key), shared.x)
-        path = spec.step_scale * jax.lax.fori_loop(0, turn.steps, lambda t, total: total + local.step(t), jnp.zeros(()))
+        path = local.path(spec, turn.steps)
         moved = path > 0  # neither H_i = 0 nor a step size of 0 says anything about a gradient
         delta_c = trees.axpy(-1.0 / jnp.where(moved, path, 1.0), delta_y, trees.scale(-1.0, shared.c))
         delta_c = trees.where(moved, delta_c, trees.zeros_like(delta_c))
