@@ -83,4 +83,12 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "proximity": ("mu: how strongly local steps are pulled towards the global model.", "", 1.0),
     "weighting": ("Clients count by their rows (`data`, as published) or alike (`uniform`).", "", "uniform"),
     "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
+    "trim": ("beta: the part of the replies that is cut off at either end of each coordinate.", "share", 0.3),
+    "iterations": ("Iterations of Weiszfeld in a round, at most.", "iterations", 100),
+    "tolerance": (
+        "Iterations end where the weighted unit vectors from the geometric median to the replies add up to at most this.",
+        "",
+        1e-4,
+    ),
+    "nu": ("Distances to a reply are taken for at least this, so that none divides by 0.", "distance", 1e-5),
 }
