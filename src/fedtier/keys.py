@@ -25,6 +25,7 @@ class Tag(IntEnum):
     INIT = 5  # x_0
     PRETRAIN = 6  # minibatches before round 0
     HESSIAN = 7  # rows for second derivatives
+    ATTACK = 8  # what an attacker sends
 
 
 BEFORE_ROUND_0 = 2**31 - 1  # the "round" of everything that happens before the first one

@@ -95,4 +95,12 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "mixture_lr": ("gamma: how fast the weights of the clients move to those with a large loss.", "step size", 0.01),
     "seats": ("How many clients the server has room for at most.", "clients", 2000),
     "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
+    "trim": ("beta: the part of the replies that is cut off at either end of each coordinate.", "share", 0.3),
+    "iterations": ("Iterations of Weiszfeld in a round, at most.", "iterations", 100),
+    "tolerance": (
+        "Iterations end where the weighted unit vectors from the geometric median to the replies add up to at most this.",
+        "",
+        1e-4,
+    ),
+    "nu": ("Distances to a reply are taken for at least this, so that none divides by 0.", "distance", 1e-5),
 }

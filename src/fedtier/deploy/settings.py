@@ -16,7 +16,7 @@ import pydantic
 from .. import datasets as data_sets
 from ..errors import NOTHING, FedtierError, called, nearest, require
 from ..experiments import config as configuration
-from ..experiments.config import Config, Table, described
+from ..experiments.config import Config, RunTable, Table, described
 from ..own_code.by_path import is_own
 from ..protocol import Rules
 
@@ -75,6 +75,11 @@ def _fits(config: Config, wire: WireTable) -> None:
     require(not is_own(config.data.name), "data.name", config.data.name, rule, "leave it out")
     labelled = data_sets.SETS[config.data.name].labelled
     require(labelled, "data.name", config.data.name, "has no labelled rows to share out among sites")
+    rule = "is a simulation: between sites nobody is told to attack"
+    require(config.attack.kind == "none", "attack.kind", config.attack.kind, rule, "leave [attack] out")
+    limit = config.run.magnitude
+    unset = limit == RunTable.model_fields["magnitude"].default
+    require(unset, "run.magnitude", limit, "is for simulations: between sites it is wire.magnitude", "leave it out")
     rule = "the wire has no seat for the server's rows"
     require(not config.method.server_seat, "method.server_seat", True, rule, "use zo_hfl, which takes them in as f1")
 

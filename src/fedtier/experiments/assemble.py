@@ -14,9 +14,10 @@ from .. import datasets as data_sets
 from .. import keys
 from ..datasets import Dataset
 from ..errors import called, require
-from ..federation import Federation, Plan, growing_steps, make_plan, with_seat
+from ..federation import Federation, Plan, count_of, growing_steps, make_plan, with_seat
 from ..keys import Tag
 from ..methods import Method, ProjectedSgd, flat, pretrain, registry
+from ..methods.attacked import AttackSpec, attacked
 from ..methods.solvers import LowerLevel
 from ..own_code.black_box import adopt_solver
 from ..own_code.by_path import is_bilevel, own_problem
@@ -53,6 +54,15 @@ class Experiment(NamedTuple):
     def compiles(self) -> bool:
         """Whether it can be one program: not with a black box at the clients."""
         return self.config.method.solver is None
+
+    @property
+    def attackers(self) -> dict[int, list[str]]:
+        """The names of the clients that attack, for each seed; empty without an attack."""
+        spec = self.federation.spec
+        if not isinstance(spec, AttackSpec):
+            return {}
+        rows = zip(seeds_of(self.config), np.asarray(spec.attacks), strict=True)
+        return {seed: [self.client_names[i] for i in np.flatnonzero(row)] for seed, row in rows}
 
     @property
     def client_names(self) -> tuple[str, ...]:
@@ -97,7 +107,7 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         drawn = (
             _federation(config, dataset, dataset.labels[: dataset.rows], clients, rng) if parties is None else (parties, None)
         )
-        federation, new = drawn
+        federation, new = _with_attackers(config, dataset, drawn[0], clients, seed), drawn[1]
         if dataset.blocks > 1:  # each seed has prepared rows of its own, one block after the other
             federation = federation._replace(index=federation.index + dataset.rows * (seed - config.run.seed))
         plan = make_plan(
@@ -147,8 +157,29 @@ def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
 
 def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
     model, problem, arrays = _problem(config, dataset)
-    given = config.method.options
-    return model, problem, arrays, registry.make(config.method.entry, problem, given), _lower_level(problem, given)
+    return model, problem, arrays, _method(config, dataset, problem), _lower_level(problem, config.method.options)
+
+
+def _method(config: Config, dataset: Dataset, problem: Bilevel) -> Method:
+    method, attack = registry.make(config.method.entry, problem, config.method.options), config.attack
+    if attack.kind == "none":
+        return method
+    fits = attack.kind != "labels" or dataset.task == "classification"
+    rule = f"needs classes to flip, and {dataset.name} has numbers to predict"
+    require(fits, "attack.kind", attack.kind, rule, "signs, large or noise")
+    return attacked(method, attack.kind, scale=attack.scale, classes=dataset.classes)
+
+
+def _with_attackers(config: Config, dataset: Dataset, federation: Federation, clients: int, seed: int) -> Federation:
+    """The federation with this seed's attackers marked in its spec, where there are some; the server's seat is none of them."""
+    share = config.attack.share
+    if config.attack.kind == "none":
+        return federation
+    count = count_of(share, clients)
+    require(count or not share, "attack.share", share, f"is none of {clients} clients", "raise it, or data.clients")
+    attacks = np.zeros(federation.clients, bool)
+    attacks[np.random.default_rng([seed, 5]).choice(clients, count, replace=False)] = True
+    return federation._replace(spec=AttackSpec(*federation.spec, attacks=jnp.asarray(attacks)))
 
 
 def _lower_level(problem: Bilevel, given: dict[str, Any]) -> LowerLevel:

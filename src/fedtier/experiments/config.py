@@ -1,7 +1,8 @@
-"""Configurations: four tables of words, checked whole before any work starts.
+"""Configurations: tables of words, checked whole before any work starts.
 
     [data]  what rows there are and who has them        [method]  how it is solved, and the problem's penalty and limits
     [model] what is trained                             [run]     how long, with whom, from which seed
+    [attack] which clients send wrong replies, in a simulation
 
 The options of a method are its flat keys (`fedtier methods`); they stand in [method] beside the keys below.
 """
@@ -276,15 +277,38 @@ class RunTable(Table):
         1.0, "Personal models are kept in the run's bundle where all of them fit into this; 0: never.", unit="GiB",
         example=10.0, ge=0, allow_inf_nan=False,
     )  # fmt: skip
+    magnitude: float = described(
+        1e4, "A reply longer than so many times the median of late is lost; 1e30: none is, for its length.", example=100.0,
+        gt=1, allow_inf_nan=False,
+    )  # fmt: skip
+
+
+class AttackTable(Table):
+    """[attack]: which clients send wrong replies, in a simulation."""
+
+    kind: Literal["none", "labels", "signs", "large", "noise"] = described(
+        "none",
+        "What attackers do: train on flipped labels, send the reply with the other sign, many times the reply, or noise.",
+        example="signs",
+    )
+    share: Share = described(
+        0.2, "The part of the clients that attack; each seed draws its own, attack.json names them.", unit="share",
+        example=0.4, ge=0, lt=0.5,
+    )  # fmt: skip
+    scale: float | None = described(
+        None, "The factor on what they send; none: 1 for signs, 10 for large and noise.", example=100.0, gt=0,
+        allow_inf_nan=False,
+    )  # fmt: skip
 
 
 class Config(Table):
-    """A whole configuration: the four tables."""
+    """A whole configuration: the tables."""
 
     data: Data = Data()
     model: ModelTable = ModelTable()
     method: MethodTable = MethodTable()
     run: RunTable = RunTable()
+    attack: AttackTable = AttackTable()
 
     def toml(self) -> str:
         """Every key with its value, defaults included; reads back as the same configuration."""
@@ -301,12 +325,18 @@ class Config(Table):
         for table, key in (("data", "new_clients"), ("run", "metrics")):  # runs from before there were such keys
             if not content[table][key]:
                 content[table].pop(key)
+        if content["run"]["magnitude"] == RunTable.model_fields["magnitude"].default:
+            content["run"].pop("magnitude")
+        if self.attack.kind == "none":
+            content.pop("attack")
         content["data"].pop("folder")
         tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
 
 
-TABLES: dict[str, type[Table]] = {"data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable}
+TABLES: dict[str, type[Table]] = {
+    "data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable, "attack": AttackTable,
+}  # fmt: skip
 
 
 def keys_of(*tables: str) -> dict[str, str]:
@@ -457,6 +487,19 @@ def _check_together(config: Config) -> None:
     judges.check_names(run.metrics)
     _check_data(data)
     _check_server(config)
+    _check_attack(config)
+
+
+def _check_attack(config: Config) -> None:
+    """Refuses keys of [attack] that nothing would read, and an attack on labels where there are none."""
+    attack = config.attack
+    for key, idle in (("share", attack.kind == "none"), ("scale", attack.kind in ("none", "labels"))):
+        given = getattr(attack, key)
+        read = not idle or given == AttackTable.model_fields[key].default
+        require(read, f"attack.{key}", given, f"is not read with attack.kind = {attack.kind!r}", "leave it out")
+    labelled = config.data.name not in SETS or SETS[config.data.name].labelled
+    rule = f"has nobody to attack with data.name = {config.data.name!r}"
+    require(attack.kind == "none" or labelled, "attack.kind", attack.kind, rule, "name rows with labels")
 
 
 def _check_data(data: Data) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..engines import Replies, State, finite_seeds, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning, require
+from ..methods.attacked import SCALES
 from ..own_code.by_path import short
 from ..storage.files import read_generations
 from .assemble import Experiment, assemble
@@ -34,6 +35,7 @@ MOST_NAMED = 5  # clients in a warning about lost replies
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 STEERS = ("server_lr", "client_lr", "penalty", "lr")  # keys that make a run wild when they are too large
 PREPARATION = "preprocessing.json"
+ATTACK = "attack.json"  # who attacks under which seed
 
 
 class Listener(NamedTuple):
@@ -228,6 +230,11 @@ class Session:
         self.files.keep_plan(self.experiment.plan, self._say)
         counts = labels_of_experiment(self.experiment)
         self.progress.say(*counts.said)
+        if self.experiment.attackers and not (self.files.folder / ATTACK).exists():
+            attack = self.experiment.config.attack
+            scale = SCALES[attack.kind] if attack.scale is None else attack.scale
+            content = {"kind": attack.kind, "scale": scale, "attackers": self.experiment.attackers}
+            self.files.write(ATTACK, json.dumps(content).encode())
         if not (self.files.folder / "partition.json").exists():
             self.files.write("partition.json", counts.to_json())
         if self.experiment.model is not None and not (self.files.folder / PREPARATION).exists():

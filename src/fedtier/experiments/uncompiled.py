@@ -19,9 +19,10 @@ from .assemble import Experiment
 
 def engine_of(experiment: Experiment, capacity: int) -> Engine:
     """The engine for all seeds of the experiment."""
+    magnitude = experiment.config.run.magnitude
     if experiment.compiles:
-        return compiled(experiment.method, capacity=capacity, seeds=True)
-    return _over_seeds(messages(experiment.method, jit="server"))
+        return compiled(experiment.method, capacity=capacity, seeds=True, magnitude=magnitude)
+    return _over_seeds(messages(experiment.method, jit="server", magnitude=magnitude))
 
 
 def _over_seeds(engine: Engine) -> Engine:

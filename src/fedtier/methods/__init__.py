@@ -21,6 +21,9 @@ from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
 from .personalised.ditto import ditto
 from .registry import METHODS, make
+from .robust.coordinate_median import coordinate_median
+from .robust.rfa import rfa
+from .robust.trimmed_mean import trimmed_mean
 from .solvers import LowerLevel, ProjectedSgd, pretrain, projected_sgd, sgd
 from .two_levels import estimators
 from .two_levels.estimator import ClientSide, Estimator
@@ -42,6 +45,7 @@ __all__ = [
     "Turn",
     "agnostic",
     "by_round",
+    "coordinate_median",
     "descent",
     "ditto",
     "estimators",
@@ -65,10 +69,12 @@ __all__ = [
     "orthogonal",
     "pretrain",
     "projected_sgd",
+    "rfa",
     "scaffold",
     "server_only",
     "sgd",
     "sphere",
+    "trimmed_mean",
     "turn_of",
     "zo_hfl",
 ]  # fmt: skip

@@ -80,3 +80,18 @@ FEDDYN = """@inproceedings{acar2021feddyn,
   booktitle = {International Conference on Learning Representations (ICLR)},
   year = {2021}
 }"""
+
+RFA = """@article{pillutla2022rfa,
+  title = {Robust Aggregation for Federated Learning},
+  author = {Pillutla, Krishna and Kakade, Sham M. and Harchaoui, Zaid},
+  journal = {IEEE Transactions on Signal Processing},
+  volume = {70},
+  year = {2022}
+}"""
+
+YIN = """@inproceedings{yin2018byzantine,
+  title = {{B}yzantine-Robust Distributed Learning: Towards Optimal Statistical Rates},
+  author = {Yin, Dong and Chen, Yudong and Ramchandran, Kannan and Bartlett, Peter},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year = {2018}
+}"""

@@ -20,13 +20,14 @@ from .entry import Entry
 from .method import Method
 from .parts import KINDS
 from .personalised import entries as personalised
+from .robust import entries as robust
 from .two_levels import entries as two_levels
 
 PRESETS = ("recommended", "paper")
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-FAMILIES = (two_levels, averaging, alone, personalised)
+FAMILIES = (two_levels, averaging, alone, personalised, robust)
 METHODS: dict[str, Entry] = {name: row for family in FAMILIES for name, row in family.ENTRIES.items()}
 
 

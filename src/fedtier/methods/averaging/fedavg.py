@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ... import keys, trees
 from ...errors import choice, not_negative
@@ -29,6 +29,7 @@ from ..parts import check_parts
 from ..personal import PersonalRule, global_model, without_lower_level
 from ..solvers import ProjectedSgd, projected_sgd
 
+Combine = Callable[[Bool[Array, "S"], PyTree, Float[Array, "S"]], PyTree]
 LOCAL, PERSONAL = projected_sgd("inverse(0.1)"), global_model()
 
 
@@ -74,8 +75,10 @@ def averaging(
     local: ProjectedSgd,
     weighting: str,
     personal: PersonalRule,
+    combine: Combine = trees.mean_over,
 ) -> Method:
-    """FedAvg whose local gradient has `pull(y, x)` added to it."""
+    """FedAvg whose local gradient has `pull(y, x)` added to it, and whose server moves by what `combine` makes of the replies:
+    (arrived, the y_i - x, their weights) -> one of them."""
     check_parts(local=local, personal=personal)
     choice("weighting", weighting, ("data", "uniform"))
     gradient = jax.grad(problem.f1)
@@ -88,7 +91,7 @@ def averaging(
         return client, Up(trees.sub(y, x))
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        delta = trees.mean_over(round.arrived, ups.delta, weights_of(specs, weighting))
+        delta = combine(round.arrived, ups.delta, weights_of(specs, weighting))
         return Server(trees.add(server.x, delta)), Info(trees.norm(delta))
 
     return Method(
