@@ -81,6 +81,8 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "inverse(0.3)",
     ),
     "proximity": ("mu: how strongly local steps are pulled towards the global model.", "", 1.0),
-    "weighting": ("Clients count by their rows (`data`, as published) or alike (`uniform`).", "", "uniform"),
+    "weighting": ("Clients count by their rows (`data`) or alike (`uniform`).", "", "uniform"),
     "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
+    "mixing": ("alpha: the share of a client's own model in its personal one, at the start.", "share", 0.25),
+    "mixing_rate": ("The step of alpha in multiples of the client's step; 0: alpha stays as it is.", "", 0.0),
 }

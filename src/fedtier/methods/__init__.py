@@ -14,6 +14,7 @@ from .averaging.scaffold import scaffold
 from .descent import ServerDescent, by_round, descent
 from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
+from .personalised.apfl import apfl
 from .personalised.ditto import ditto
 from .registry import METHODS, make
 from .solvers import LowerLevel, ProjectedSgd, pretrain, projected_sgd, sgd
@@ -35,6 +36,7 @@ __all__ = [
     "Round",
     "ServerDescent",
     "Turn",
+    "apfl",
     "by_round",
     "descent",
     "ditto",

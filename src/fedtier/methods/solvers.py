@@ -22,6 +22,7 @@ AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 mor
 STRETCH, SMALL = 16, 2**14  # on a GPU: steps in a loop of fixed length, for models of at most so many numbers
 
 Gradient = Callable[[PyTree, PyTree], PyTree]  # (y, rows) -> a tree like y
+Move = Callable[[ArrayLike, PyTree, PyTree], PyTree]  # (t, y, rows) -> y after step t
 
 
 def sgd(
@@ -36,7 +37,16 @@ def sgd(
     scale: ArrayLike = 1.0,
     project: Callable[[PyTree], PyTree] = lambda y: y,
 ) -> PyTree:
-    """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1.
+    """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1."""
+
+    def move(t: ArrayLike, y: PyTree, rows: PyTree) -> PyTree:
+        return project(trees.axpy(-jnp.asarray(scale) * lr(t), gradient(y, rows), y))
+
+    return walk(move, y, view, steps, key, batch=batch)
+
+
+def walk(move: Move, y: PyTree, view: View, steps: ArrayLike, key: Key[Array, ""], *, batch: int) -> PyTree:
+    """y <- move(t, y, minibatch_t) for t = 0 .. steps - 1.
 
     `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came. The row numbers of `ahead`
     minibatches are drawn at once, each at its own address (key, t): threefry is cheap by the dozen, dear one by one. A
@@ -52,8 +62,7 @@ def sgd(
         drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(ahead))
 
         def step(t: ArrayLike, y: PyTree) -> PyTree:
-            rows = rows_at(view, drawn[jnp.asarray(t) - first])
-            return project(trees.axpy(-jnp.asarray(scale) * lr(t), gradient(y, rows), y))
+            return move(t, y, rows_at(view, drawn[jnp.asarray(t) - first]))
 
         def masked(j: ArrayLike, y: PyTree) -> PyTree:
             t = first + jnp.asarray(j)
