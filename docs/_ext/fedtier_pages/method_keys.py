@@ -85,4 +85,7 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
     "mixing": ("alpha: the share of a client's own model in its personal one, at the start.", "share", 0.25),
     "mixing_rate": ("The step of alpha in multiples of the client's step; 0: alpha stays as it is.", "", 0.0),
+    "inner_steps": ("K: steps of the personal model for each step of the one that is sent; a gradient each.", "steps", 10),
+    "outer_lr": ("eta: the step of the model that is sent, towards the personal one.", "step size", 0.1),
+    "first_order": ("Leaves out the product with the Hessian: two gradients a step instead of four.", "", True),
 }

@@ -16,6 +16,8 @@ from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
 from .personalised.apfl import apfl
 from .personalised.ditto import ditto
+from .personalised.per_fedavg import per_fedavg
+from .personalised.pfedme import pfedme
 from .registry import METHODS, make
 from .solvers import LowerLevel, ProjectedSgd, pretrain, projected_sgd, sgd
 from .two_levels import estimators
@@ -52,6 +54,8 @@ __all__ = [
     "lower_level",
     "make",
     "orthogonal",
+    "per_fedavg",
+    "pfedme",
     "pretrain",
     "projected_sgd",
     "scaffold",

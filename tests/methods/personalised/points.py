@@ -65,15 +65,34 @@ class Played:
 
     def personal(self, i, steps, new=False):
         """The personal model of client i after `steps` steps; of one that never took part where it is `new`."""
-        with jax.enable_x64(True):
-            train, spec, client = (
-                jax.tree.map(lambda a: jnp.asarray(a)[i], part)
-                for part in (self.federation.train, self.federation.spec, self.state.clients)
-            )
-            x = self.method.global_model(self.state.server)
-            client = self.method.client_init(x, spec) if new else client
-            turn = turn_of(ROUNDS, i, steps, keys.root(0))
-            return jax.tree.map(np.asarray, self.method.personal_model(client, x, self.federation.view(train), spec, turn))
+        client = None if new else jax.tree.map(lambda a: a[i], self.clients)
+        return personal_of(self.method, self.x, i, steps, self.federation, client)
+
+
+def personal_of(method, x, i, steps, data=None, client=None):
+    """The personal model of client i with this state, by default that of one that never took part."""
+    with jax.enable_x64(True):
+        data = federation() if data is None else data
+        train, spec = jax.tree.map(lambda a: jnp.asarray(a)[i], (data.train, data.spec))
+        x = jax.tree.map(jnp.asarray, x)
+        state = method.client_init(x, spec) if client is None else jax.tree.map(jnp.asarray, client)
+        made = jax.jit(method.personal_model)(state, x, data.view(train), spec, turn_of(ROUNDS, i, steps, keys.root(0)))
+        return jax.tree.map(np.asarray, made)
+
+
+def moves(method, x, steps, data=None):
+    """[m, n] what every client sends after `steps` steps from x, each in its first turn."""
+    with jax.enable_x64(True):
+        data, x = federation() if data is None else data, jax.tree.map(jnp.asarray, x)
+
+        def one(i, train, spec):
+            shared = method.broadcast(method.server_init(x), None)
+            turn = turn_of(0, i, steps, keys.root(0))
+            return method.local(method.client_init(x, spec), shared, (), data.view(train), spec, turn)
+
+        ids = jnp.arange(data.clients)
+        clients, ups = jax.jit(jax.vmap(one))(ids, *jax.tree.map(jnp.asarray, (data.train, data.spec)))
+        return jax.tree.map(np.asarray, clients), jax.tree.map(np.asarray, ups.delta)
 
 
 def mean_move(round, weights, moves, weighting="uniform"):
@@ -86,4 +105,4 @@ def same(found, wanted, tolerance=1e-10):
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=1e-12)
 
 
-__all__ = ["Played", "mean_move", "replies", "same"]
+__all__ = ["Played", "mean_move", "moves", "personal_of", "replies", "same"]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from ...schedules import StepSize
-from .. import bibtex
+from .. import bibtex, personal
 from ..entry import Entry
-from ..flat import CLIENT, SIZES, Parts, Real, local
+from ..flat import CLIENT, SIZES, TUNED, TUNING, Parts, Real, local, personal_rule
 from .apfl import apfl
 from .ditto import ditto
+from .per_fedavg import per_fedavg
+from .pfedme import pfedme
 
 BY_ROWS = {"weighting": "data"}
 """Authors of personal methods count clients alike; a comparison of defaults counts them by their rows for all methods."""
+OUTER = {"proximity": 1.0, "outer_lr": 0.1}
+"""For envelopes on a few dozens of rounds: with the published 15 and 0.005 the global model hardly moves."""
 FINER = sorted([*SIZES, 0.0005, 0.002, 0.005, 0.02, 0.05, 0.15, 0.2, 0.5])
 """The sizes of a client's step where nothing else is searched."""
 
@@ -39,6 +43,35 @@ def apfl_keys(
     return more | {"local": local(client_lr, batch)}
 
 
+def pfedme_keys(
+    *,
+    proximity: Real = 15.0,
+    inner_steps: int = 5,
+    outer_lr: Real = 0.005,
+    server_rate: Real = 1.0,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "uniform",
+    averaging: int = 0,
+) -> Parts:
+    inner = {"proximity": proximity, "inner_steps": inner_steps, "outer_lr": outer_lr, "local": local(client_lr, batch)}
+    return inner | {"server_rate": server_rate, "weighting": weighting, "averaging": averaging}
+
+
+def per_fedavg_keys(
+    *,
+    first_order: bool = False,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "uniform",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.01,
+) -> Parts:
+    rule = personal_rule(fine_tune, batch, personal.global_model())
+    more = {"first_order": first_order, "weighting": weighting, "averaging": averaging}
+    return more | {"local": local(client_lr, batch), "personal": rule}
+
+
 ENTRIES = {
     "ditto": Entry(
         ditto, ditto_keys, "Ditto", "personal", "FedAvg, and a personal model beside it that is pulled towards the global one",
@@ -47,5 +80,14 @@ ENTRIES = {
     "apfl": Entry(
         apfl, apfl_keys, "APFL", "personal", "a mixture of the global model and one's own, with a weight that is learnt",
         bibtex.APFL, recommended=CLIENT | BY_ROWS, grid={"client_lr": FINER},
+    ),
+    "pfedme": Entry(
+        pfedme, pfedme_keys, "pFedMe", "personal", "personal models near a global one that minimises their Moreau envelopes",
+        bibtex.PFEDME, recommended=CLIENT | BY_ROWS | OUTER,
+        grid={"client_lr": [0.003, 0.01, 0.03, 0.1], "proximity": [1.0, 5.0], "server_rate": [1.0, 2.0]},
+    ),
+    "per_fedavg": Entry(
+        per_fedavg, per_fedavg_keys, "Per-FedAvg", "personal", "a global model from which a step leads to a good personal one",
+        bibtex.PER_FEDAVG, recommended=CLIENT | BY_ROWS | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
     ),
 }  # fmt: skip
