@@ -41,8 +41,9 @@ def zeros_like(x: PyTree) -> PyTree:
 
 
 def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
-    """<x, y>, leaf by leaf in the tree's order."""
-    return functools.reduce(jnp.add, jax.tree.leaves(map(jnp.vdot, x, y)))
+    """<x, y>, leaf by leaf in the tree's order; 0 for a tree without leaves."""
+    products = jax.tree.leaves(map(jnp.vdot, x, y))
+    return functools.reduce(jnp.add, products) if products else jnp.zeros(())
 
 
 def norm(x: PyTree) -> Float[Array, ""]:

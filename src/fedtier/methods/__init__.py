@@ -16,6 +16,7 @@ from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
 from .personalised.apfl import apfl
 from .personalised.ditto import ditto
+from .personalised.partial import fedbn, fedper, fedrep, lg_fedavg
 from .personalised.per_fedavg import per_fedavg
 from .personalised.pfedme import pfedme
 from .registry import METHODS, make
@@ -45,11 +46,15 @@ __all__ = [
     "estimators",
     "exact",
     "fedavg",
+    "fedbn",
+    "fedper",
     "fedprox",
+    "fedrep",
     "fine_tune",
     "first_order",
     "global_model",
     "guided",
+    "lg_fedavg",
     "local_only",
     "lower_level",
     "make",

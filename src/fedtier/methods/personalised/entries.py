@@ -8,6 +8,7 @@ from ..entry import Entry
 from ..flat import CLIENT, SIZES, TUNED, TUNING, Parts, Real, local, personal_rule
 from .apfl import apfl
 from .ditto import ditto
+from .partial import fedbn, fedper, fedrep, lg_fedavg
 from .per_fedavg import per_fedavg
 from .pfedme import pfedme
 
@@ -72,6 +73,52 @@ def per_fedavg_keys(
     return more | {"local": local(client_lr, batch), "personal": rule}
 
 
+def fedper_keys(
+    *,
+    kept: str = "head",
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    return {"kept": kept, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
+
+
+def fedrep_keys(
+    *,
+    kept: str = "head",
+    kept_steps: int = 10,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    more = {"kept": kept, "kept_steps": kept_steps, "weighting": weighting, "averaging": averaging}
+    return more | {"local": local(client_lr, batch)}
+
+
+def fedbn_keys(
+    *,
+    kept: str = "norm",
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    return {"kept": kept, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
+
+
+def lg_fedavg_keys(
+    *,
+    kept: str = "body",
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    return {"kept": kept, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
+
+
 ENTRIES = {
     "ditto": Entry(
         ditto, ditto_keys, "Ditto", "personal", "FedAvg, and a personal model beside it that is pulled towards the global one",
@@ -89,5 +136,21 @@ ENTRIES = {
     "per_fedavg": Entry(
         per_fedavg, per_fedavg_keys, "Per-FedAvg", "personal", "a global model from which a step leads to a good personal one",
         bibtex.PER_FEDAVG, recommended=CLIENT | BY_ROWS | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
+    ),
+    "fedper": Entry(
+        fedper, fedper_keys, "FedPer", "personal", "FedAvg of all but the last layer, which every client has of its own",
+        bibtex.FEDPER, recommended=CLIENT, grid={"client_lr": FINER},
+    ),
+    "fedrep": Entry(
+        fedrep, fedrep_keys, "FedRep", "personal", "a last layer of one's own, trained first, then the shared rest",
+        bibtex.FEDREP, recommended=CLIENT, grid={"client_lr": FINER},
+    ),
+    "fedbn": Entry(
+        fedbn, fedbn_keys, "FedBN", "personal", "FedAvg of all but the normalisation layers, which stay at the clients",
+        bibtex.FEDBN, recommended=CLIENT, grid={"client_lr": FINER},
+    ),
+    "lg_fedavg": Entry(
+        lg_fedavg, lg_fedavg_keys, "LG-FedAvg", "personal", "a representation of one's own under a shared last layer",
+        bibtex.LG_FEDAVG, recommended=CLIENT, grid={"client_lr": FINER},
     ),
 }  # fmt: skip
