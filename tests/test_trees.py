@@ -32,6 +32,7 @@ def test_the_verbs_are_those_of_the_flat_vector():
     assert trees.dot(X, Y) == pytest.approx(x @ y)
     assert trees.norm(X) == pytest.approx(np.linalg.norm(x))
     assert trees.size(X) == 6 and not flat(trees.zeros_like(X)).any()
+    assert trees.dot((), ()) == trees.norm({"w": None}) == 0
 
 
 def test_a_wide_scalar_does_not_widen_a_narrow_model():

@@ -41,13 +41,14 @@ def zeros_like(x: PyTree) -> PyTree:
 
 
 def dot(x: PyTree, y: PyTree) -> Float[Array, ""]:
-    """<x, y>, leaf by leaf in the tree's order.
+    """<x, y>, leaf by leaf in the tree's order; 0 for a tree without leaves.
 
     On a GPU as a sum of products: a product of two vectors would be rounded there as other products are
     (`compilation.precise`), and JAX 0.11 cannot compile one that is scaled by a constant inside two vmaps.
     """
     product = jnp.vdot if jax.default_backend() == "cpu" else _sum_of_products
-    return functools.reduce(jnp.add, jax.tree.leaves(map(product, x, y)))
+    products = jax.tree.leaves(map(product, x, y))
+    return functools.reduce(jnp.add, products) if products else jnp.zeros(())
 
 
 def _sum_of_products(a: Array, b: Array) -> Float[Array, ""]:

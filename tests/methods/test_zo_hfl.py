@@ -449,5 +449,12 @@ def test_what_others_may_ask_about_a_method():
         "server_only": (True, 0, False, False, False),
         "local_only": (False, 1, False, False, False),
         "ditto": (False, 1, True, False, False),
+        "apfl": (False, 2, True, False, False),
+        "pfedme": (False, 5, True, False, False),
+        "per_fedavg": (False, 4, True, False, False),
+        "fedper": (False, 1, True, False, False),
+        "fedrep": (False, 1, True, False, False),
+        "fedbn": (False, 1, True, False, False),
+        "lg_fedavg": (False, 1, True, False, False),
     }
     assert not zo_hfl(problem, personal=fine_tune(0.1)).lower_level and not zo_hfl(problem, personal=global_model()).lower_level

@@ -103,4 +103,14 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         1e-4,
     ),
     "nu": ("Distances to a reply are taken for at least this, so that none divides by 0.", "distance", 1e-5),
+    "mixing": ("alpha: the share of a client's own model in its personal one, at the start.", "share", 0.25),
+    "mixing_rate": ("The step of alpha in multiples of the client's step; 0: alpha stays as it is.", "", 0.0),
+    "inner_steps": ("K: steps of the personal model for each step of the one that is sent; a gradient each.", "steps", 10),
+    "outer_lr": ("eta: the step of the model that is sent, towards the personal one.", "step size", 0.1),
+    "first_order": ("Leaves out the product with the Hessian: two gradients a step instead of four.", "", True),
+    "kept": (
+        "What stays at a client: `head` (the last layer), `body` (all but it), `norm` (normalisation layers), or a pattern of "
+        "the names of parameters, with * and ?.",
+        "layers.1.*",
+    "kept_steps": ("k: of H local steps, k move what is kept for each that moves what is shared.", "steps", 1),
 }

@@ -19,7 +19,11 @@ from .averaging.scaffold import scaffold
 from .descent import ServerDescent, by_round, descent
 from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
+from .personalised.apfl import apfl
 from .personalised.ditto import ditto
+from .personalised.partial import fedbn, fedper, fedrep, lg_fedavg
+from .personalised.per_fedavg import per_fedavg
+from .personalised.pfedme import pfedme
 from .registry import METHODS, make
 from .robust.coordinate_median import coordinate_median
 from .robust.rfa import rfa
@@ -44,6 +48,7 @@ __all__ = [
     "ServerDescent",
     "Turn",
     "agnostic",
+    "apfl",
     "by_round",
     "coordinate_median",
     "descent",
@@ -54,19 +59,25 @@ __all__ = [
     "fedadam",
     "fedavg",
     "fedavgm",
+    "fedbn",
     "feddyn",
     "fedexp",
     "fednova",
+    "fedper",
     "fedprox",
+    "fedrep",
     "fedyogi",
     "fine_tune",
     "first_order",
     "global_model",
     "guided",
+    "lg_fedavg",
     "local_only",
     "lower_level",
     "make",
     "orthogonal",
+    "per_fedavg",
+    "pfedme",
     "pretrain",
     "projected_sgd",
     "rfa",

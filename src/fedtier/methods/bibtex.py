@@ -39,6 +39,18 @@ DITTO = """@inproceedings{li2021ditto,
 FEDNOVA = """@inproceedings{wang2020fednova,
   title = {Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization},
   author = {Wang, Jianyu and Liu, Qinghua and Liang, Hao and Joshi, Gauri and Poor, H. Vincent},
+}"""
+
+APFL = """@article{deng2020apfl,
+  title = {Adaptive Personalized Federated Learning},
+  author = {Deng, Yuyang and Kamani, Mohammad Mahdi and Mahdavi, Mehrdad},
+  journal = {arXiv preprint arXiv:2003.13461},
+  year = {2020}
+}"""
+
+PFEDME = """@inproceedings{dinh2020pfedme,
+  title = {Personalized Federated Learning with {Moreau} Envelopes},
+  author = {T. Dinh, Canh and Tran, Nguyen H. and Nguyen, Tuan Dung},
   booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
   year = {2020}
 }"""
@@ -77,6 +89,32 @@ FEDDYN = """@inproceedings{acar2021feddyn,
   title = {Federated Learning Based on Dynamic Regularization},
   author = {Acar, Durmus Alp Emre and Zhao, Yue and Matas Navarro, Ramon and Mattina, Matthew and Whatmough, Paul and
             Saligrama, Venkatesh},
+}"""
+
+PER_FEDAVG = """@inproceedings{fallah2020perfedavg,
+  title = {Personalized Federated Learning with Theoretical Guarantees: A Model-Agnostic Meta-Learning Approach},
+  author = {Fallah, Alireza and Mokhtari, Aryan and Ozdaglar, Asuman},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2020}
+}"""
+
+FEDPER = """@article{arivazhagan2019fedper,
+  title = {Federated Learning with Personalization Layers},
+  author = {Arivazhagan, Manoj Ghuhan and Aggarwal, Vinay and Singh, Aaditya Kumar and Choudhary, Sunav},
+  journal = {arXiv preprint arXiv:1912.00818},
+  year = {2019}
+}"""
+
+FEDREP = """@inproceedings{collins2021fedrep,
+  title = {Exploiting Shared Representations for Personalized Federated Learning},
+  author = {Collins, Liam and Hassani, Hamed and Mokhtari, Aryan and Shakkottai, Sanjay},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year = {2021}
+}"""
+
+FEDBN = """@inproceedings{li2021fedbn,
+  title = {{FedBN}: Federated Learning on Non-{IID} Features via Local Batch Normalization},
+  author = {Li, Xiaoxiao and Jiang, Meirui and Zhang, Xiaofei and Kamp, Michael and Dou, Qi},
   booktitle = {International Conference on Learning Representations (ICLR)},
   year = {2021}
 }"""
@@ -94,4 +132,19 @@ YIN = """@inproceedings{yin2018byzantine,
   author = {Yin, Dong and Chen, Yudong and Ramchandran, Kannan and Bartlett, Peter},
   booktitle = {International Conference on Machine Learning (ICML)},
   year = {2018}
+}"""
+
+LG_FEDAVG = """@article{liang2020lgfedavg,
+  title = {Think Locally, Act Globally: Federated Learning with Local and Global Representations},
+  author = {Liang, Paul Pu and Liu, Terrance and Ziyin, Liu and Allen, Nicholas B. and Auerbach, Randy P. and Brent, David
+            and Salakhutdinov, Ruslan and Morency, Louis-Philippe},
+  journal = {arXiv preprint arXiv:2001.01523},
+  year = {2020}
+}"""
+
+FEDMAC = """@article{liu2023sparse,
+  title = {Sparse Personalized Federated Learning},
+  author = {Liu, Xiaofeng and Li, Yinchuan and Wang, Qing and Zhang, Xu and Shao, Yunfeng and Geng, Yanhui},
+  journal = {IEEE Transactions on Neural Networks and Learning Systems},
+  year = {2023}
 }"""

@@ -63,9 +63,9 @@ def global_model() -> PersonalRule:
     return PersonalRule("global_model", lambda problem, solve, solves: lambda x, start, view, spec, steps, key: x)
 
 
-def without_lower_level(rule: PersonalRule, problem: Bilevel) -> PersonalModel:
+def without_lower_level(rule: PersonalRule, problem: Bilevel, solves: int = 1) -> PersonalModel:
     """personal_model(client, x, view, spec, turn) of a method that knows neither a lower level nor Y."""
-    tune = rule.on(problem._replace(Y=everywhere()), None, 1)
+    tune = rule.on(problem._replace(Y=everywhere()), None, solves)
 
     def personal_model(client: PyTree, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
         return tune(x, x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))

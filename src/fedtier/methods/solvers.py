@@ -22,6 +22,7 @@ AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 mor
 STRETCH, SMALL = 16, 2**14  # on a GPU: steps in a loop of fixed length, for models of at most so many numbers
 
 Gradient = Callable[[PyTree, PyTree], PyTree]  # (y, rows) -> a tree like y
+Move = Callable[[ArrayLike, PyTree, PyTree], PyTree]  # (t, y, rows) -> y after step t
 
 
 class Moving(NamedTuple):
@@ -47,6 +48,20 @@ def sgd(
     """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1.
 
     With `momentum` rho (heavy ball) the step is along m <- rho m + gradient(y, minibatch_t), which starts at 0 in every call.
+    """
+
+    def move(t: ArrayLike, at: Moving, rows: PyTree) -> Moving:
+        size, along = -jnp.asarray(scale) * lr(t), gradient(at.y, rows)
+        if momentum:
+            along = trees.axpy(momentum, at.m, along)
+        return Moving(project(trees.axpy(size, along, at.y)), along if momentum else ())
+
+    return walk(move, Moving(y, trees.zeros_like(y) if momentum else ()), view, steps, key, batch=batch).y
+
+
+def walk(move: Move, y: PyTree, view: View, steps: ArrayLike, key: Key[Array, ""], *, batch: int) -> PyTree:
+    """y <- move(t, y, minibatch_t) for t = 0 .. steps - 1.
+
     `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came. The row numbers of `ahead`
     minibatches are drawn at once, each at its own address (key, t): threefry is cheap by the dozen, dear one by one. A
     GPU is stopped and asked after every step of a loop whose length it does not know: for small models, which would wait
@@ -55,28 +70,23 @@ def sgd(
     steps = jnp.asarray(steps)
     fixed = jax.default_backend() != "cpu" and trees.size(y) <= SMALL  # docs/speed.md
     ahead = STRETCH if fixed else AHEAD
-    start = Moving(y, trees.zeros_like(y) if momentum else ())
 
-    def stretch(k: ArrayLike, at: Moving) -> Moving:
+    def stretch(k: ArrayLike, y: PyTree) -> PyTree:
         first = jnp.asarray(k) * ahead
         drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(ahead))
 
-        def step(t: ArrayLike, at: Moving) -> Moving:
-            rows = rows_at(view, drawn[jnp.asarray(t) - first])
-            size, along = -jnp.asarray(scale) * lr(t), gradient(at.y, rows)
-            if momentum:
-                along = trees.axpy(momentum, at.m, along)
-            return Moving(project(trees.axpy(size, along, at.y)), along if momentum else ())
+        def step(t: ArrayLike, y: PyTree) -> PyTree:
+            return move(t, y, rows_at(view, drawn[jnp.asarray(t) - first]))
 
-        def masked(j: ArrayLike, at: Moving) -> Moving:
+        def masked(j: ArrayLike, y: PyTree) -> PyTree:
             t = first + jnp.asarray(j)
-            return trees.where(t < steps, step(t, at), at)
+            return trees.where(t < steps, step(t, y), y)
 
         if fixed:
-            return jax.lax.fori_loop(0, ahead, masked, at, unroll=ahead)
-        return jax.lax.fori_loop(first, jnp.minimum(first + ahead, steps), step, at)
+            return jax.lax.fori_loop(0, ahead, masked, y, unroll=ahead)
+        return jax.lax.fori_loop(first, jnp.minimum(first + ahead, steps), step, y)
 
-    return jax.lax.fori_loop(0, (steps + ahead - 1) // ahead, stretch, start).y
+    return jax.lax.fori_loop(0, (steps + ahead - 1) // ahead, stretch, y)
 
 
 @runtime_checkable

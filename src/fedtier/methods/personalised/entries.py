@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from ...schedules import StepSize
-from .. import bibtex
+from .. import bibtex, personal
 from ..entry import Entry
-from ..flat import CLIENT, SIZES, Parts, Real, local
+from ..flat import CLIENT, SIZES, TUNED, TUNING, Parts, Real, local, personal_rule
+from .apfl import apfl
 from .ditto import ditto
+from .partial import fedbn, fedper, fedrep, lg_fedavg
+from .per_fedavg import per_fedavg
+from .pfedme import pfedme
+
+BY_ROWS = {"weighting": "data"}
+"""Authors of personal methods count clients alike; a comparison of defaults counts them by their rows for all methods."""
+OUTER = {"proximity": 1.0, "outer_lr": 0.1}
+"""For envelopes on a few dozens of rounds: with the published 15 and 0.005 the global model hardly moves."""
+FINER = sorted([*SIZES, 0.0005, 0.002, 0.005, 0.02, 0.05, 0.15, 0.2, 0.5])
+"""The sizes of a client's step where nothing else is searched."""
 
 
 def ditto_keys(
@@ -20,9 +31,126 @@ def ditto_keys(
     return {"proximity": proximity, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
 
 
+def apfl_keys(
+    *,
+    mixing: float = 0.5,
+    mixing_rate: Real = 1.0,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "uniform",
+    averaging: int = 0,
+) -> Parts:
+    more = {"mixing": mixing, "mixing_rate": mixing_rate, "weighting": weighting, "averaging": averaging}
+    return more | {"local": local(client_lr, batch)}
+
+
+def pfedme_keys(
+    *,
+    proximity: Real = 15.0,
+    inner_steps: int = 5,
+    outer_lr: Real = 0.005,
+    server_rate: Real = 1.0,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "uniform",
+    averaging: int = 0,
+) -> Parts:
+    inner = {"proximity": proximity, "inner_steps": inner_steps, "outer_lr": outer_lr, "local": local(client_lr, batch)}
+    return inner | {"server_rate": server_rate, "weighting": weighting, "averaging": averaging}
+
+
+def per_fedavg_keys(
+    *,
+    first_order: bool = False,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "uniform",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.01,
+) -> Parts:
+    rule = personal_rule(fine_tune, batch, personal.global_model())
+    more = {"first_order": first_order, "weighting": weighting, "averaging": averaging}
+    return more | {"local": local(client_lr, batch), "personal": rule}
+
+
+def fedper_keys(
+    *,
+    kept: str = "head",
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    return {"kept": kept, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
+
+
+def fedrep_keys(
+    *,
+    kept: str = "head",
+    kept_steps: int = 10,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    more = {"kept": kept, "kept_steps": kept_steps, "weighting": weighting, "averaging": averaging}
+    return more | {"local": local(client_lr, batch)}
+
+
+def fedbn_keys(
+    *,
+    kept: str = "norm",
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    return {"kept": kept, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
+
+
+def lg_fedavg_keys(
+    *,
+    kept: str = "body",
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    return {"kept": kept, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
+
+
 ENTRIES = {
     "ditto": Entry(
         ditto, ditto_keys, "Ditto", "personal", "FedAvg, and a personal model beside it that is pulled towards the global one",
         bibtex.DITTO, recommended=CLIENT, grid={"client_lr": SIZES, "proximity": [0.03, 0.3]},
+    ),
+    "apfl": Entry(
+        apfl, apfl_keys, "APFL", "personal", "a mixture of the global model and one's own, with a weight that is learnt",
+        bibtex.APFL, recommended=CLIENT | BY_ROWS, grid={"client_lr": FINER},
+    ),
+    "pfedme": Entry(
+        pfedme, pfedme_keys, "pFedMe", "personal", "personal models near a global one that minimises their Moreau envelopes",
+        bibtex.PFEDME, recommended=CLIENT | BY_ROWS | OUTER,
+        grid={"client_lr": [0.003, 0.01, 0.03, 0.1], "proximity": [1.0, 5.0], "server_rate": [1.0, 2.0]},
+    ),
+    "per_fedavg": Entry(
+        per_fedavg, per_fedavg_keys, "Per-FedAvg", "personal", "a global model from which a step leads to a good personal one",
+        bibtex.PER_FEDAVG, recommended=CLIENT | BY_ROWS | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
+    ),
+    "fedper": Entry(
+        fedper, fedper_keys, "FedPer", "personal", "FedAvg of all but the last layer, which every client has of its own",
+        bibtex.FEDPER, recommended=CLIENT, grid={"client_lr": FINER},
+    ),
+    "fedrep": Entry(
+        fedrep, fedrep_keys, "FedRep", "personal", "a last layer of one's own, trained first, then the shared rest",
+        bibtex.FEDREP, recommended=CLIENT, grid={"client_lr": FINER},
+    ),
+    "fedbn": Entry(
+        fedbn, fedbn_keys, "FedBN", "personal", "FedAvg of all but the normalisation layers, which stay at the clients",
+        bibtex.FEDBN, recommended=CLIENT, grid={"client_lr": FINER},
+    ),
+    "lg_fedavg": Entry(
+        lg_fedavg, lg_fedavg_keys, "LG-FedAvg", "personal", "a representation of one's own under a shared last layer",
+        bibtex.LG_FEDAVG, recommended=CLIENT, grid={"client_lr": FINER},
     ),
 }  # fmt: skip
