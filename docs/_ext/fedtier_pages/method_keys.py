@@ -82,5 +82,21 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     ),
     "proximity": ("mu: how strongly local steps are pulled towards the global model.", "", 1.0),
     "weighting": ("Clients count by their rows (`data`, as published) or alike (`uniform`).", "", "uniform"),
+    "updates": (
+        "K: the local steps of a client in a round, at most; a client with fewer steps in the plan makes fewer.",
+        "steps",
+        20,
+    ),
+    "perturbations": ("P: random directions in a local step; each costs two values of the loss.", "directions", 5),
+    "probes": (
+        "The random directions are independent (`normal`) or at right angles (`orthogonal`, at most n).",
+        "",
+        "orthogonal",
+    ),
+    "replay": (
+        "W: the server sends the scalars of the W latest rounds, and clients rebuild the model; 0: it sends the model.",
+        "rounds",
+        100,
+    ),
     "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
 }

@@ -21,6 +21,7 @@ from .two_levels import estimators
 from .two_levels.estimator import ClientSide, Estimator
 from .two_levels.estimators import exact, first_order, guided, orthogonal, sphere
 from .two_levels.zo_hfl import zo_hfl
+from .zeroth_order.decomfl import decomfl
 
 __all__ = [
     "METHODS",
@@ -36,6 +37,7 @@ __all__ = [
     "ServerDescent",
     "Turn",
     "by_round",
+    "decomfl",
     "descent",
     "ditto",
     "estimators",

@@ -35,3 +35,10 @@ DITTO = """@inproceedings{li2021ditto,
   booktitle = {International Conference on Machine Learning (ICML)},
   year = {2021}
 }"""
+
+DECOMFL = """@inproceedings{li2025decomfl,
+  title = {Achieving Dimension-Free Communication in Federated Learning via Zeroth-Order Optimization},
+  author = {Li, Zhe and Ying, Bicheng and Liu, Zidong and Dong, Chaosheng and Yang, Haibo},
+  booktitle = {International Conference on Learning Representations (ICLR)},
+  year = {2025}
+}"""
