@@ -62,7 +62,7 @@ def test_no_other_file_compares_with_the_name_of_a_method_or_of_a_data_set():
 
 def test_a_method_can_be_asked_before_there_is_a_problem():
     assert sketch("zo_hfl", {"directions": 3}).solves == 6
-    assert names_with("seat") == ["fedavg", "fedprox", "scaffold", "ditto", "decomfl"]
+    assert names_with("seat") == ["fedavg", "fedprox", "scaffold", "ditto", "decomfl", "fedrzo", "simfbo", "shrofbo"]
     assert names_with("foreign") == ["zo_hfl", "fedavg", "fedprox"]
 
 

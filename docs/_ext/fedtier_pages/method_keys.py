@@ -82,6 +82,10 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     ),
     "proximity": ("mu: how strongly local steps are pulled towards the global model.", "", 1.0),
     "weighting": ("Clients count by their rows (`data`, as published) or alike (`uniform`).", "", "uniform"),
+    "form": ("FedRZO of one level (`nn`) or of two (`bl`): on the loss, or on the loss and f2 at y_i(x).", "", "bl"),
+    "upper_rate": ("The step of the upper level's variables x, in multiples of the client's step.", "", 0.1),
+    "adjoint_rate": ("The step of the adjoint v, in multiples of the client's step.", "", 0.5),
+    "adjoint_radius": ("The server keeps the adjoint v in a ball of this radius.", "distance", 100.0),
     "updates": (
         "K: the local steps of a client in a round, at most; a client with fewer steps in the plan makes fewer.",
         "steps",

@@ -16,12 +16,14 @@ from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
 from .personalised.ditto import ditto
 from .registry import METHODS, make
+from .shared_level.simfbo import shrofbo, simfbo
 from .solvers import LowerLevel, ProjectedSgd, pretrain, projected_sgd, sgd
 from .two_levels import estimators
 from .two_levels.estimator import ClientSide, Estimator
 from .two_levels.estimators import exact, first_order, guided, orthogonal, sphere
 from .two_levels.zo_hfl import zo_hfl
 from .zeroth_order.decomfl import decomfl
+from .zeroth_order.fedrzo import fedrzo
 
 __all__ = [
     "METHODS",
@@ -44,6 +46,7 @@ __all__ = [
     "exact",
     "fedavg",
     "fedprox",
+    "fedrzo",
     "fine_tune",
     "first_order",
     "global_model",
@@ -57,6 +60,8 @@ __all__ = [
     "scaffold",
     "server_only",
     "sgd",
+    "shrofbo",
+    "simfbo",
     "sphere",
     "turn_of",
     "zo_hfl",

@@ -42,3 +42,17 @@ DECOMFL = """@inproceedings{li2025decomfl,
   booktitle = {International Conference on Learning Representations (ICLR)},
   year = {2025}
 }"""
+
+FEDRZO = """@inproceedings{qiu2023fedrzo,
+  title = {Zeroth-Order Methods for Nondifferentiable, Nonconvex, and Hierarchical Federated Optimization},
+  author = {Qiu, Yuyang and Shanbhag, Uday V. and Yousefian, Farzad},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2023}
+}"""
+
+SIMFBO = """@inproceedings{yang2023simfbo,
+  title = {{SimFBO}: Towards Simple, Flexible and Communication-efficient Federated Bilevel Learning},
+  author = {Yang, Yifan and Xiao, Peiyao and Ji, Kaiyi},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2023}
+}"""
