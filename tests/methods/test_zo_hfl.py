@@ -456,5 +456,9 @@ def test_what_others_may_ask_about_a_method():
         "fedrep": (False, 1, True, False, False),
         "fedbn": (False, 1, True, False, False),
         "lg_fedavg": (False, 1, True, False, False),
+        "decomfl": (False, 1, True, False, False),
+        "fedrzo": (False, 1, True, False, False),
+        "simfbo": (False, 1, True, False, False),
+        "shrofbo": (False, 1, True, False, False),
     }
     assert not zo_hfl(problem, personal=fine_tune(0.1)).lower_level and not zo_hfl(problem, personal=global_model()).lower_level

@@ -94,6 +94,26 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "epsilon": ("Keeps the server's step finite where the clients' moves cancel.", "", 0.001),
     "mixture_lr": ("gamma: how fast the weights of the clients move to those with a large loss.", "step size", 0.01),
     "seats": ("How many clients the server has room for at most.", "clients", 2000),
+    "form": ("FedRZO of one level (`nn`) or of two (`bl`): on the loss, or on the loss and f2 at y_i(x).", "", "bl"),
+    "upper_rate": ("The step of the upper level's variables x, in multiples of the client's step.", "", 0.1),
+    "adjoint_rate": ("The step of the adjoint v, in multiples of the client's step.", "", 0.5),
+    "adjoint_radius": ("The server keeps the adjoint v in a ball of this radius.", "distance", 100.0),
+    "updates": (
+        "K: the local steps of a client in a round, at most; a client with fewer steps in the plan makes fewer.",
+        "steps",
+        20,
+    ),
+    "perturbations": ("P: random directions in a local step; each costs two values of the loss.", "directions", 5),
+    "probes": (
+        "The random directions are independent (`normal`) or at right angles (`orthogonal`, at most n).",
+        "",
+        "orthogonal",
+    ),
+    "replay": (
+        "W: the server sends the scalars of the W latest rounds, and clients rebuild the model; 0: it sends the model.",
+        "rounds",
+        100,
+    ),
     "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
     "trim": ("beta: the part of the replies that is cut off at either end of each coordinate.", "share", 0.3),
     "iterations": ("Iterations of Weiszfeld in a round, at most.", "iterations", 100),
@@ -111,6 +131,8 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "kept": (
         "What stays at a client: `head` (the last layer), `body` (all but it), `norm` (normalisation layers), or a pattern of "
         "the names of parameters, with * and ?.",
+        "",
         "layers.1.*",
+    ),
     "kept_steps": ("k: of H local steps, k move what is kept for each that moves what is shared.", "steps", 1),
 }

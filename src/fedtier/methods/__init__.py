@@ -28,11 +28,14 @@ from .registry import METHODS, make
 from .robust.coordinate_median import coordinate_median
 from .robust.rfa import rfa
 from .robust.trimmed_mean import trimmed_mean
+from .shared_level.simfbo import shrofbo, simfbo
 from .solvers import LowerLevel, ProjectedSgd, pretrain, projected_sgd, sgd
 from .two_levels import estimators
 from .two_levels.estimator import ClientSide, Estimator
 from .two_levels.estimators import exact, first_order, guided, orthogonal, sphere
 from .two_levels.zo_hfl import zo_hfl
+from .zeroth_order.decomfl import decomfl
+from .zeroth_order.fedrzo import fedrzo
 
 __all__ = [
     "METHODS",
@@ -51,6 +54,7 @@ __all__ = [
     "apfl",
     "by_round",
     "coordinate_median",
+    "decomfl",
     "descent",
     "ditto",
     "estimators",
@@ -66,6 +70,7 @@ __all__ = [
     "fedper",
     "fedprox",
     "fedrep",
+    "fedrzo",
     "fedyogi",
     "fine_tune",
     "first_order",
@@ -84,6 +89,8 @@ __all__ = [
     "scaffold",
     "server_only",
     "sgd",
+    "shrofbo",
+    "simfbo",
     "sphere",
     "trimmed_mean",
     "turn_of",

@@ -146,5 +146,25 @@ FEDMAC = """@article{liu2023sparse,
   title = {Sparse Personalized Federated Learning},
   author = {Liu, Xiaofeng and Li, Yinchuan and Wang, Qing and Zhang, Xu and Shao, Yunfeng and Geng, Yanhui},
   journal = {IEEE Transactions on Neural Networks and Learning Systems},
+}"""
+
+DECOMFL = """@inproceedings{li2025decomfl,
+  title = {Achieving Dimension-Free Communication in Federated Learning via Zeroth-Order Optimization},
+  author = {Li, Zhe and Ying, Bicheng and Liu, Zidong and Dong, Chaosheng and Yang, Haibo},
+  booktitle = {International Conference on Learning Representations (ICLR)},
+  year = {2025}
+}"""
+
+FEDRZO = """@inproceedings{qiu2023fedrzo,
+  title = {Zeroth-Order Methods for Nondifferentiable, Nonconvex, and Hierarchical Federated Optimization},
+  author = {Qiu, Yuyang and Shanbhag, Uday V. and Yousefian, Farzad},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2023}
+}"""
+
+SIMFBO = """@inproceedings{yang2023simfbo,
+  title = {{SimFBO}: Towards Simple, Flexible and Communication-efficient Federated Bilevel Learning},
+  author = {Yang, Yifan and Xiao, Peiyao and Ji, Kaiyi},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
   year = {2023}
 }"""

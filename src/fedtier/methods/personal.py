@@ -65,8 +65,15 @@ def global_model() -> PersonalRule:
 
 def without_lower_level(rule: PersonalRule, problem: Bilevel, solves: int = 1) -> PersonalModel:
     """personal_model(client, x, view, spec, turn) of a method that knows neither a lower level nor Y."""
-    tune = rule.on(problem._replace(Y=everywhere()), None, solves)
+    return _from_x(rule.on(problem._replace(Y=everywhere()), None, solves))
 
+
+def with_lower_level(rule: PersonalRule, problem: Bilevel, solve: LowerLevel) -> PersonalModel:
+    """personal_model(client, x, view, spec, turn) of a method that solves the lower level from x by `solve`."""
+    return _from_x(rule.on(problem, solve, 1))
+
+
+def _from_x(tune: LowerLevel) -> PersonalModel:
     def personal_model(client: PyTree, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
         return tune(x, x, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
 

@@ -21,13 +21,15 @@ from .method import Method
 from .parts import KINDS
 from .personalised import entries as personalised
 from .robust import entries as robust
+from .shared_level import entries as shared_level
 from .two_levels import entries as two_levels
+from .zeroth_order import entries as zeroth_order
 
 PRESETS = ("recommended", "paper")
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-FAMILIES = (two_levels, averaging, alone, personalised, robust)
+FAMILIES = (two_levels, averaging, alone, personalised, robust, zeroth_order, shared_level)
 METHODS: dict[str, Entry] = {name: row for family in FAMILIES for name, row in family.ENTRIES.items()}
 
 

@@ -4,9 +4,10 @@ from .bilevel import Bilevel, Loss, Rows, Spec, cross_entropy, huber_error, resi
 from .couplings import huber, on_part, quadratic
 from .models import Model, cnn, from_equinox, linear, mlp, scaled, softmax
 from .sets import ConstraintSet, ball, box, everywhere, half_space, l1_ball, orthant, product, simplex
+from .shared_lower import SharedLower, weight_decay
 
 __all__ = [
-    "Bilevel", "ConstraintSet", "Loss", "Model", "Rows", "Spec", "ball", "box", "cnn", "cross_entropy", "everywhere",
-    "from_equinox", "half_space", "huber", "huber_error", "l1_ball", "linear", "mlp", "on_part", "orthant", "product",
-    "quadratic", "residuals", "scaled", "simplex", "softmax", "squared_error", "supervised",
+    "Bilevel", "ConstraintSet", "Loss", "Model", "Rows", "SharedLower", "Spec", "ball", "box", "cnn", "cross_entropy",
+    "everywhere", "from_equinox", "half_space", "huber", "huber_error", "l1_ball", "linear", "mlp", "on_part", "orthant",
+    "product", "quadratic", "residuals", "scaled", "simplex", "softmax", "squared_error", "supervised", "weight_decay",
 ]  # fmt: skip

@@ -1,0 +1,140 @@
+"""DeComFL: a client sends a few numbers a round, however large the model is.
+
+Li, Ying, Liu, Dong, Yang, "Achieving Dimension-Free Communication in Federated Learning via Zeroth-Order Optimization",
+ICLR 2025, https://arxiv.org/abs/2405.15861
+
+    c_{k,p} <- (f1(y_i + mu z_{k,p}, zeta_k) - f1(y_i - mu z_{k,p}, zeta_k)) / (2 mu)     p = 1 ... P
+    y_i <- y_i - tilde_gamma_k (1/P) sum_p c_{k,p} z_{k,p}     from y_i = x, for k = 1 ... min(H_i, K)
+    x <- x - sum_k tilde_gamma_k (1/P) sum_p cbar_{k,p} z_{k,p}     cbar = mean of c over the replies that arrived
+
+z_{k,p} come from a seed that all parties share. A client sends c, K P numbers with its factor on the steps in them and 0 for
+steps that it did not make, and forgets y_i. With replay = 0 the server sends x and a seed. With replay = W > 0 it sends the
+seeds and cbar of the W latest rounds, W (K P + 2) numbers, and never x (see `replay`): a client's state then is one model and
+a round, and the replies of a client that is more than W rounds behind are not finite, hence lost, counted and named. With
+K = 1 it is the mean of the clients' updates; with P = n orthogonal directions and mu -> 0 these are gradient steps. An
+estimate has the noise of n/P gradients: use it where the uplink cannot carry a model, with short steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
+
+from ... import keys, trees
+from ...errors import choice, positive, whole
+from ...federation import View, sample
+from ...keys import Tag
+from ...problem import Bilevel, Loss
+from ..averaging.fedavg import LOCAL, PERSONAL, Info
+from ..method import ClientSpec, Method, Opening, Round, Turn
+from ..parts import check_parts
+from ..personal import PersonalRule, without_lower_level
+from ..solvers import ProjectedSgd
+from . import replay as replays
+from .directions import PROBES, Directions, Seed, directions, key_of, seed_of
+from .replay import Client, Ring
+
+
+class Server(NamedTuple):
+    x: PyTree  # x_r [n]
+    ring: Ring | tuple[()]  # () without replay
+
+
+class Shared(NamedTuple):
+    seed: Seed  # of this round's directions
+    x: PyTree  # x_r [n]; () with replay
+    ring: Ring | tuple[()]
+
+
+class Up(NamedTuple):
+    c: Float[Array, "K P"]
+
+
+def decomfl(
+    problem: Bilevel,
+    *,
+    local: ProjectedSgd = LOCAL,
+    updates: int = 1,
+    perturbations: int = 10,
+    smoothing: float | Float[Array, ""] = 0.01,
+    probes: str = "normal",
+    replay: int = 0,
+    personal: PersonalRule = PERSONAL,
+) -> Method:
+    """DeComFL on problem.f1, every client counted alike: K = `updates` local steps at most, P = `perturbations` directions a
+    step, mu = `smoothing` (published 0.001, with which float32 leaves four digits of a slope), directions as `probes` says
+    ("normal" as published, or "orthogonal"), W = `replay`."""
+    check_parts(local=local, personal=personal)
+    whole("updates", updates)
+    whole("perturbations", perturbations)
+    positive("smoothing", smoothing)
+    choice("probes", probes, PROBES)
+    whole("replay", replay, 0)
+    rules, shape = _DeComFL(problem.f1, local, updates, perturbations, smoothing, probes), (updates, perturbations)
+    return Method(
+        name="decomfl",
+        server_init=lambda x: Server(x, Ring.empty(replay, shape) if replay else ()),
+        client_init=lambda x, spec: replays.first(x) if replay else (),
+        broadcast=rules.broadcast,
+        local=rules.local,
+        aggregate=rules.aggregate,
+        global_model=lambda server: server.x,
+        personal_model=without_lower_level(personal, problem),
+        seat=True,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _DeComFL:
+    f: Loss
+    steps: ProjectedSgd
+    K: int
+    P: int
+    mu: float | Float[Array, ""]
+    probes: str
+
+    def z(self, seed: Seed, k: ArrayLike, like: PyTree) -> Directions:
+        return directions(self.probes, keys.at(key_of(seed), k), like, self.P)
+
+    def step(self, x: PyTree, seed: Seed, k: ArrayLike, c: Float[Array, "P"]) -> PyTree:
+        z, length = self.z(seed, k, x), self.steps.step(k) / self.P
+        return jax.lax.fori_loop(0, self.P, lambda p, x: trees.axpy(-length * c[p], z(p), x), x)
+
+    def move(self, x: PyTree, seed: Seed, c: Float[Array, "K P"]) -> PyTree:
+        return jax.lax.fori_loop(0, self.K, lambda k, x: self.step(x, seed, k, c[k]), x)
+
+    def broadcast(self, server: Server, opening: Opening) -> Shared:
+        return Shared(seed_of(keys.at(opening.key, Tag.DIRECTION)), () if server.ring else server.x, server.ring)
+
+    def local(
+        self, client: Client | tuple[()], shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn
+    ) -> tuple[Client | tuple[()], Up]:
+        key, stays = keys.at(turn.key, Tag.SOLVE), turn.steps == 0
+        x, known, after = shared.x, jnp.asarray(True), client
+        if isinstance(client, Client) and isinstance(shared.ring, Ring):
+            now, known = replays.rebuilt(client, shared.ring, turn.round, self.move)
+            x, after = now.x, trees.where(stays, client, now)
+
+        def update(k: ArrayLike, made: tuple[PyTree, Array]) -> tuple[PyTree, Array]:
+            y, c = made
+            rows, z = sample(view, keys.at(key, k), self.steps.batch), self.z(shared.seed, k, y)
+            here = spec.step_scale * jax.lax.map(lambda p: self.slope(y, z(p), rows), jnp.arange(self.P))
+            return self.step(y, shared.seed, k, here), c.at[k].set(here.astype(c.dtype))
+
+        made = jnp.minimum(turn.steps, self.K)
+        _, c = jax.lax.fori_loop(0, made, update, (x, jnp.zeros((self.K, self.P))))
+        return after, Up(jnp.where(known | stays, c, jnp.nan))
+
+    def slope(self, y: PyTree, z: PyTree, rows: PyTree) -> Float[Array, ""]:
+        return (self.f(trees.axpy(self.mu, z, y), rows) - self.f(trees.axpy(-self.mu, z, y), rows)) / (2.0 * self.mu)
+
+    def aggregate(self, server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
+        seed, c, ring = seed_of(keys.at(round.key, Tag.DIRECTION)), trees.mean_over(round.arrived, ups.c), server.ring
+        x = self.move(server.x, seed, c)
+        kept = ring.with_round(round.round, seed, c) if isinstance(ring, Ring) else ()
+        return Server(x, kept), Info(trees.norm(trees.sub(x, server.x)))
