@@ -83,4 +83,21 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "proximity": ("mu: how strongly local steps are pulled towards the global model.", "", 1.0),
     "weighting": ("Clients count by their rows (`data`, as published) or alike (`uniform`).", "", "uniform"),
     "server_rate": ("The server moves by so many times the clients' average move.", "", 0.5),
+    "clusters": ("K: models at the server; with `cfl` the most that may come of splitting.", "models", 3),
+    "start_spread": (
+        "Models 1 .. K - 1 start so many times a standard normal number away from x_0, in each coordinate.",
+        "",
+        0.3,
+    ),
+    "start_seed": ("The seed of these normal numbers.", "", 1),
+    "patience": (
+        "A model that none of the latest patience K replies has chosen restarts at the end of the reply that fits worst; 0: "
+        "never.",
+        "",
+        10,
+    ),
+    "members": ("The most clients that the server remembers; it keeps an update of each.", "clients", 200),
+    "split_mean": ("e1: a cluster splits only where its clients' mean update is shorter.", "distance", 0.1),
+    "split_longest": ("e2: and only where one of these updates is longer.", "distance", 0.4),
+    "split_after": ("The first round in which a cluster may split.", "rounds", 5),
 }

@@ -11,6 +11,8 @@ from .alone.server_only import server_only
 from .averaging.fedavg import fedavg
 from .averaging.fedprox import fedprox
 from .averaging.scaffold import scaffold
+from .clustered.cfl import cfl
+from .clustered.ifca import ifca
 from .descent import ServerDescent, by_round, descent
 from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
@@ -36,6 +38,7 @@ __all__ = [
     "ServerDescent",
     "Turn",
     "by_round",
+    "cfl",
     "descent",
     "ditto",
     "estimators",
@@ -46,6 +49,7 @@ __all__ = [
     "first_order",
     "global_model",
     "guided",
+    "ifca",
     "local_only",
     "lower_level",
     "make",

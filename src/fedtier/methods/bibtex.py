@@ -35,3 +35,20 @@ DITTO = """@inproceedings{li2021ditto,
   booktitle = {International Conference on Machine Learning (ICML)},
   year = {2021}
 }"""
+
+IFCA = """@inproceedings{ghosh2020efficient,
+  title = {An Efficient Framework for Clustered Federated Learning},
+  author = {Ghosh, Avishek and Chung, Jichan and Yin, Dong and Ramchandran, Kannan},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2020}
+}"""
+
+CFL = """@article{sattler2021clustered,
+  title = {Clustered Federated Learning: Model-Agnostic Distributed Multitask Optimization Under Privacy Constraints},
+  author = {Sattler, Felix and M{\\"u}ller, Klaus-Robert and Samek, Wojciech},
+  journal = {IEEE Transactions on Neural Networks and Learning Systems},
+  volume = {32},
+  number = {8},
+  pages = {3710--3722},
+  year = {2021}
+}"""
