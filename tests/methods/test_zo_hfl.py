@@ -460,5 +460,7 @@ def test_what_others_may_ask_about_a_method():
         "fedrzo": (False, 1, True, False, False),
         "simfbo": (False, 1, True, False, False),
         "shrofbo": (False, 1, True, False, False),
+        "ifca": (False, 1, True, False, False),
+        "cfl": (False, 1, True, True, False),
     }
     assert not zo_hfl(problem, personal=fine_tune(0.1)).lower_level and not zo_hfl(problem, personal=global_model()).lower_level

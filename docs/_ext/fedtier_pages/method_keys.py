@@ -93,7 +93,6 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "adaptivity": ("tau: added to the root of the mean square, whose first value is tau^2; large: plain steps.", "", 0.01),
     "epsilon": ("Keeps the server's step finite where the clients' moves cancel.", "", 0.001),
     "mixture_lr": ("gamma: how fast the weights of the clients move to those with a large loss.", "step size", 0.01),
-    "seats": ("How many clients the server has room for at most.", "clients", 2000),
     "form": ("FedRZO of one level (`nn`) or of two (`bl`): on the loss, or on the loss and f2 at y_i(x).", "", "bl"),
     "upper_rate": ("The step of the upper level's variables x, in multiples of the client's step.", "", 0.1),
     "adjoint_rate": ("The step of the adjoint v, in multiples of the client's step.", "", 0.5),
@@ -135,4 +134,21 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "layers.1.*",
     ),
     "kept_steps": ("k: of H local steps, k move what is kept for each that moves what is shared.", "steps", 1),
+    "clusters": ("K: models at the server; with `cfl` the most that may come of splitting.", "models", 3),
+    "start_spread": (
+        "Models 1 .. K - 1 start so many times a standard normal number away from x_0, in each coordinate.",
+        "",
+        0.3,
+    ),
+    "start_seed": ("The seed of these normal numbers.", "", 1),
+    "patience": (
+        "A model that none of the latest patience K replies has chosen restarts at the end of the reply that fits worst; 0: "
+        "never.",
+        "",
+        10,
+    ),
+    "members": ("The most clients that the server has room to remember something of.", "clients", 2000),
+    "split_mean": ("e1: a cluster splits only where its clients' mean update is shorter.", "distance", 0.1),
+    "split_longest": ("e2: and only where one of these updates is longer.", "distance", 0.4),
+    "split_after": ("The first round in which a cluster may split.", "rounds", 5),
 }

@@ -7,14 +7,14 @@ from ..lazy import lazily
 if TYPE_CHECKING:
     from .battery import check_method, check_problem
     from .compiled import compiled
-    from .engine import Advance, Engine, Evaluate, Init, Measure, State, finite_seeds, keep_seeds
+    from .engine import Advance, Engine, Evaluate, Init, Measure, State, finite_seeds, global_models, keep_seeds
     from .messages import messages
     from .replies import Replies
     from .sweep import sweep
 
 __all__ = [
     "Advance", "Engine", "Evaluate", "Init", "Measure", "Replies", "State", "check_method", "check_problem", "compiled",
-    "finite_seeds", "keep_seeds", "messages", "sweep",
+    "finite_seeds", "global_models", "keep_seeds", "messages", "sweep",
 ]  # fmt: skip
 
 lazily(
@@ -22,6 +22,6 @@ lazily(
     {
         "Advance": "engine", "Engine": "engine", "Evaluate": "engine", "Init": "engine", "Measure": "engine",
         "Replies": "replies", "State": "engine", "check_method": "battery", "check_problem": "battery", "compiled": "compiled",
-        "finite_seeds": "engine", "keep_seeds": "engine", "messages": "messages", "sweep": "sweep",
+        "finite_seeds": "engine", "global_models": "engine", "keep_seeds": "engine", "messages": "messages", "sweep": "sweep",
     },
 )  # fmt: skip

@@ -221,7 +221,8 @@ class _Compiled:
         def one(member: tuple) -> PyTree:
             i, client, train, held, spec, steps = member
             turn = turn_of(number, i, steps, key)
-            return measure.of_client(client, x, federation.view(train), federation.view(held), spec, turn)
+            told = self.method.briefed(client, state.server, turn)
+            return measure.of_client(told, x, federation.view(train), federation.view(held), spec, turn)
 
         windows = (trees.take(part, who) for part in (federation.train, federation.held, federation.spec))
         of_clients = dealt(lambda members: each(one, members), (who, state.clients, *windows, steps), sharing)

@@ -116,6 +116,13 @@ def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
     return State(jax.tree.map(jnp.array, method.server_init(x)), clients, Replies.none(federation.clients))
 
 
+def global_models(method: Method, state: State) -> PyTree | None:
+    """Of a state of several seeds: the global model of each, leaves [seeds, ...]; None where the method has none."""
+    if not jax.tree.leaves(state.server):
+        return method.global_model(state.server)
+    return jax.vmap(method.global_model)(state.server)
+
+
 def finite_seeds(state: State) -> Bool[np.ndarray, "seeds"]:
     """Of a state of several seeds: whose server is still finite. The seeds never touch each other, so the others go on."""
     assert isinstance(state.replies, Replies)

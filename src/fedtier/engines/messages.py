@@ -98,7 +98,8 @@ class _Messages:
                 trees.take(a, i) for a in (state.clients, federation.train, federation.held, federation.spec)
             )
             turn = turn_of(jnp.asarray(number, jnp.int32), jnp.asarray(i, jnp.int32), steps, key)
-            return measure.of_client(client, x, federation.view(train), federation.view(held), spec, turn)
+            told = self.method.briefed(client, state.server, turn)
+            return measure.of_client(told, x, federation.view(train), federation.view(held), spec, turn)
 
         with self._plainly():
             clients = [of(i, jnp.asarray(h)) for i, h in zip(who.tolist(), steps, strict=True)]

@@ -45,9 +45,13 @@ def spec_of_newcomer(config: Config, radius: float | None = None) -> Spec:
     return Spec(*(jnp.asarray(a, jnp.result_type(float)) for a in (1.0, jnp.inf if limit is None else limit, 1.0)))
 
 
-def adapted_model(method: Method, x: PyTree | None, first: PyTree, view: View, spec: Spec, turn: Turn) -> PyTree:
-    """The personal model of a client that was not in training; `first` is x_0, for methods without a global model."""
-    return method.personal_model(method.client_init(first if x is None else x, spec), x, view, spec, turn)
+def adapted_model(
+    method: Method, server: PyTree, x: PyTree | None, first: PyTree, view: View, spec: Spec, turn: Turn
+) -> PyTree:
+    """The personal model of a client that was not in training; `first` is x_0, for methods without a global model. `server` is
+    asked for what it offers, where the method offers anything."""
+    client = method.briefed(method.client_init(first if x is None else x, spec), server, turn)
+    return method.personal_model(client, x, view, spec, turn)
 
 
 def newcomer_evaluator(experiment: Experiment) -> Callable[[State, int], NewScores | None]:
@@ -66,7 +70,7 @@ def newcomer_evaluator(experiment: Experiment) -> Callable[[State, int], NewScor
             i, train, held = client
             turn = turn_of(number, FIRST + i, steps, key)
             rows = View(arrays, index, *held)
-            y = adapted_model(experiment.method, x, first, View(arrays, index, *train), spec, turn)
+            y = adapted_model(experiment.method, server, x, first, View(arrays, index, *train), spec, turn)
             return quality(experiment, y, rows), quality(experiment, x, rows)
 
         return jax.lax.map(one, (jnp.arange(count), Window(*train), Window(*held)))

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..engines import Replies, State
+from ..engines import Replies, State, global_models
 from ..federation import Plan
 from .assemble import Experiment
 from .bundle.bundle import FOLDER
@@ -98,7 +98,7 @@ def finish(
     new: NewScores | None = None, found: dict[int, list[Verdict]] | None = None,
 ) -> None:  # fmt: skip
     """The files of a run that is over; seeds that `diverged` have no clients in them, and no final model."""
-    x = experiment.method.global_model(state.server)
+    x = global_models(experiment.method, state)
     if x is not None:
         x = jax.tree.map(lambda a: a.at[np.asarray(sorted(diverged), int)].set(jnp.nan) if diverged else a, x)
         store.write_arrays(

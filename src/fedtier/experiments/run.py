@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..engines import Replies, State, finite_seeds, keep_seeds
+from ..engines import Replies, State, finite_seeds, global_models, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from ..methods.attacked import SCALES
 from ..own_code.by_path import short
@@ -303,7 +303,7 @@ class Session:
         """What run.metrics say of the final models; nothing before the last round."""
         if self.round < self.experiment.config.run.rounds or self.verdicts:
             return self.verdicts
-        x = self.experiment.method.global_model(self.state.server)
+        x = global_models(self.experiment.method, self.state)
         self.verdicts = verdicts(self.experiment, self.judges, x, scores.models, self.diverged)
         return self.verdicts
 

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import trees
+from ..engines import global_models
 from ..errors import require
 from ..experiments.bundle import Bundle, Predictions
 from ..experiments.bundle.adapt import Adapted, adapt
@@ -94,7 +95,7 @@ class Result:
         """The global model's parameters; None where the method has none."""
         if self.run.experiment.model is not None:
             return self.bundle.model
-        x = self.run.experiment.method.global_model(self.run.state.server)  # nothing to predict: no bundle
+        x = global_models(self.run.experiment.method, self.run.state)  # nothing to predict: no bundle
         return None if x is None else trees.map(lambda a: np.asarray(a[0]), x)
 
     @property

@@ -16,6 +16,8 @@ from .averaging.fednova import fednova
 from .averaging.fedopt import fedadagrad, fedadam, fedavgm, fedyogi
 from .averaging.fedprox import fedprox
 from .averaging.scaffold import scaffold
+from .clustered.cfl import cfl
+from .clustered.ifca import ifca
 from .descent import ServerDescent, by_round, descent
 from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
@@ -53,6 +55,7 @@ __all__ = [
     "agnostic",
     "apfl",
     "by_round",
+    "cfl",
     "coordinate_median",
     "decomfl",
     "descent",
@@ -76,6 +79,7 @@ __all__ = [
     "first_order",
     "global_model",
     "guided",
+    "ifca",
     "lg_fedavg",
     "local_only",
     "lower_level",

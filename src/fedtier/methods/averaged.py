@@ -40,10 +40,15 @@ def averaged(method: Method, power: int) -> Method:
     def address(server: Server, turn: Turn) -> PyTree:
         return method.address(server.inner, turn)
 
+    def offer(server: Server, turn: Turn) -> PyTree:
+        assert method.offer is not None
+        return method.offer(server.inner, turn)
+
     return method._replace(
         server_init=lambda x: Server(method.server_init(x), x),
         broadcast=broadcast,
         address=address,
+        offer=None if method.offer is None else offer,
         aggregate=aggregate,
         global_model=lambda server: server.average,
     )

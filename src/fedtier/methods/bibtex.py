@@ -51,6 +51,11 @@ APFL = """@article{deng2020apfl,
 PFEDME = """@inproceedings{dinh2020pfedme,
   title = {Personalized Federated Learning with {Moreau} Envelopes},
   author = {T. Dinh, Canh and Tran, Nguyen H. and Nguyen, Tuan Dung},
+}"""
+
+IFCA = """@inproceedings{ghosh2020efficient,
+  title = {An Efficient Framework for Clustered Federated Learning},
+  author = {Ghosh, Avishek and Chung, Jichan and Yin, Dong and Ramchandran, Kannan},
   booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
   year = {2020}
 }"""
@@ -167,4 +172,14 @@ SIMFBO = """@inproceedings{yang2023simfbo,
   author = {Yang, Yifan and Xiao, Peiyao and Ji, Kaiyi},
   booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
   year = {2023}
+}"""
+
+CFL = """@article{sattler2021clustered,
+  title = {Clustered Federated Learning: Model-Agnostic Distributed Multitask Optimization Under Privacy Constraints},
+  author = {Sattler, Felix and M{\\"u}ller, Klaus-Robert and Samek, Wojciech},
+  journal = {IEEE Transactions on Neural Networks and Learning Systems},
+  volume = {32},
+  number = {8},
+  pages = {3710--3722},
+  year = {2021}
 }"""

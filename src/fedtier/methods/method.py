@@ -143,6 +143,13 @@ class PersonalModel(Protocol):
         ...
 
 
+class Briefed(NamedTuple):
+    """What `personal_model` gets as the client's state by a method that has an `offer`."""
+
+    client: PyTree  # the client's state
+    offer: PyTree  # what the server has told this client
+
+
 class Method(NamedTuple):
     """See the module. `()` is a fine state or message where there is none. The last five fields are what others may ask
     about a method instead of testing its name."""
@@ -156,8 +163,13 @@ class Method(NamedTuple):
     personal_model: PersonalModel
     client_init: ClientInit = lambda x, spec: ()
     address: Address = lambda server, turn: ()
+    offer: Address | None = None  # what else a client needs for its personal model, for example its cluster's model
     needs_server_data: bool = False  # does it draw from the server's view?
     solves: int = 1  # a client's steps in a round, in multiples of turn.steps
     seat: bool = False  # may the server's rows take part as one more client?
     foreign: bool = False  # is a client's part a solve and nothing else, so that a program of its own can do it?
     lower_level: bool = False  # is the personal model y_i(x), the solution of the lower level?
+
+    def briefed(self, client: PyTree, server: PyTree, turn: Turn) -> PyTree:
+        """The client's state as `personal_model` takes it: with what the server offers, where the method offers anything."""
+        return client if self.offer is None else Briefed(client, self.offer(server, turn))

@@ -16,6 +16,7 @@ from ..problem import Bilevel
 from .alone import entries as alone
 from .averaged import averaged
 from .averaging import entries as averaging
+from .clustered import entries as clustered
 from .entry import Entry
 from .method import Method
 from .parts import KINDS
@@ -29,7 +30,7 @@ PRESETS = ("recommended", "paper")
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-FAMILIES = (two_levels, averaging, alone, personalised, robust, zeroth_order, shared_level)
+FAMILIES = (two_levels, averaging, alone, personalised, robust, zeroth_order, shared_level, clustered)
 METHODS: dict[str, Entry] = {name: row for family in FAMILIES for name, row in family.ENTRIES.items()}
 
 

@@ -23,6 +23,7 @@ from jaxtyping import PyTree
 
 from .. import trees
 from ..errors import NOTHING, FedtierError, require
+from ..methods.method import Turn
 from . import letters
 from .exchange import Answer, Exchange
 from .ledger import Job, Ledger, Rules
@@ -257,9 +258,11 @@ class Driver:
         weights = job.specs(ledger.rows).weight
         heads, own = {}, {}
         for i in [i for i in who if i not in self._knock_at]:
-            key = turn_key(jnp.asarray(number, jnp.int32), jnp.asarray(i, jnp.int32), job.key)
+            turn = Turn(*(jnp.asarray(value, jnp.int32) for value in (number, i, steps[i])), key=job.key)
+            turn = turn._replace(key=turn_key(turn.round, turn.client, job.key))
             heads[i] = Head(Kind.SCORE, job.run, number, i, int(steps[i]), int(ledger.last[i]), float(weights[i]))
-            own[i] = letters.pack(heads[i], letters.body(Private((), key)))
+            offer = () if job.method.offer is None else job.method.offer(ledger.server, turn)
+            own[i] = letters.pack(heads[i], letters.body(Private(offer, turn.key)))
         answers = self._ask(own, letters.body(() if x is None else x), self.rules.deadline, ledger)
         found: dict[int, Scores] = {}
         for i, head in heads.items():

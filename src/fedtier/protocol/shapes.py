@@ -21,6 +21,7 @@ class Shapes(NamedTuple):
     own: PyTree
     key: Any  # of a turn
     up: PyTree
+    offer: PyTree | None = None  # for a personal model, beside the rounds; None: nothing
 
     def down_bytes(self) -> int:
         """Of one letter to one site."""
@@ -45,6 +46,7 @@ def message_shapes(method: Method, server: PyTree, client: PyTree, view: View, s
         turn = turn_of(zero, zero, zero, key)
         shared, own = method.broadcast(server, opening), method.address(server, turn)
         _, up = method.local(client, shared, own, view, spec, turn)
-        return Shapes(shared, own, turn.key, up)
+        offer = None if method.offer is None else method.offer(server, turn)
+        return Shapes(shared, own, turn.key, up, offer)
 
     return jax.eval_shape(messages, server, client, view, spec, keys.root(0))

@@ -24,7 +24,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from .. import trees
 from ..errors import FedtierError, require
-from ..methods.method import Turn
+from ..methods.method import Briefed, Turn
 from ..storage.checksums import checksum
 from . import letters
 from .letters import HEAD, MOST_WORDS, SLACK, Head, Kind, NotFinite, Private, Scores, Welcome
@@ -53,6 +53,7 @@ class Player(NamedTuple):
     play: Callable[..., tuple[PyTree, PyTree]]  # (state, shared, own, turn, weight) -> (state, up)
     score: Callable[..., tuple[Scores, PyTree]] | None = None  # (state, x, turn, weight) -> (scores, the personal model)
     keep: Keep | None = None  # writes both models to the site's own disk, for its own use
+    offer: PyTree | None = None  # shapes of what the method offers for a personal model; None: nothing
 
 
 Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
@@ -183,7 +184,8 @@ class Site:
     def _check_sizes(self, player: Player, sent: int) -> None:
         """Before anything of the model's size is made here: it is within this site's limit, and came with the hello."""
         most = math.inf if self.limits.max_model_numbers is None else self.limits.max_model_numbers
-        parts = {"x": player.x, "shared": player.shared, "own": player.own, "state": _shapes(player.init, player.x)}
+        parts = {"x": player.x, "shared": player.shared, "own": player.own, "offer": player.offer}
+        parts["state"] = _shapes(player.init, player.x)
         for name, shapes in parts.items():
             count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
             require(count <= most, name, f"{count} numbers", f"this site takes at most {most}", "see max_model_numbers")
@@ -249,10 +251,12 @@ class Site:
         if again is not None:
             return again
         memo = self._settled(head)
-        private = letters.unbody(own, Private((), _key()), "own")
+        private = letters.unbody(own, Private(() if player.offer is None else player.offer, _key()), "own")
         x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
         turn, place = _turn(head, head.steps, private.key), self._memory.place(head.run)
-        scores, y = player.score(_arrays(memo.kept), x, turn, head.weight)
+        state = _arrays(memo.kept)
+        told = state if player.offer is None else Briefed(state, _arrays(private.own))
+        scores, y = player.score(told, x, turn, head.weight)
         if player.keep is not None and place is not None:
             player.keep(place, turn, x, y)
         reply = letters.pack(head._replace(kind=Kind.DECLINED))

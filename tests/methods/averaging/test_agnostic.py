@@ -22,7 +22,7 @@ def on_simplex(z):
 
 @pytest.mark.known_answer("agnostic")
 def test_agnostic_weighs_the_moves_by_a_mixture_that_climbs_the_losses_at_the_model_that_was_sent():
-    found, state, _ = play(agnostic, local=projected_sgd("inverse(0.3)"), mixture_lr=0.03, seats=7)
+    found, state, _ = play(agnostic, local=projected_sgd("inverse(0.3)"), mixture_lr=0.03, members=7)
     x, lam, models, least = START, np.full(CLIENTS, 1 / CLIENTS), [], 1.0
     for round in replies():
         told = [i for i, h in round if h]
@@ -60,8 +60,8 @@ def test_with_a_mixture_that_stands_still_it_is_fedavg_with_uniform_weights():
 
 
 def test_bad_options_are_refused_and_so_is_a_federation_without_room():
-    for bad in ({"mixture_lr": -0.1}, {"seats": 0}):
+    for bad in ({"mixture_lr": -0.1}, {"members": 0}):
         with pytest.raises(FedtierError, match=next(iter(bad))):
             agnostic(PROBLEM, **bad)
     with pytest.raises(FedtierError, match="at least the number of clients, 5"):
-        play(agnostic, seats=4)
+        play(agnostic, members=4)

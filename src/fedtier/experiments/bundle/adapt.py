@@ -79,9 +79,11 @@ def _solved(bundle: Bundle, inputs: np.ndarray, labels: np.ndarray, train: int, 
     root = keys.root(bundle.seed)
     first = bundle.network.init(keys.at(root, keys.BEFORE_ROUND_0, Tag.INIT)) if bundle.model is None else bundle.model
     spec, method = spec_of_newcomer(config, radius), plan.method
+    rule = "makes a newcomer's model from more than the global one, which is all that a bundle has"
+    require(method.offer is None, "method.name", method.name, rule, "measure newcomers within the run: data.new_clients = 3")
 
     def solve(x: Any, first: Any, view: View, turn: Any) -> Any:
-        return adapted_model(method, x, first, view, spec, turn)
+        return adapted_model(method, (), x, first, view, spec, turn)
 
     return jitted(solve)(bundle.model, first, view, turn_of(bundle.about.round, FIRST, steps, root))
 

@@ -34,7 +34,7 @@ from .fedavg import LOCAL, PERSONAL, Shared, fedavg
 
 class Server(NamedTuple):
     x: PyTree  # x_r [n]
-    weights: Float[Array, "seats"]  # lambda, in the first m seats; zeros before the first step, for 1/m each
+    weights: Float[Array, "members"]  # lambda, in the first m members; zeros before the first step, for 1/m each
     average: PyTree  # the mean of x_1 .. x_r [n]
 
 
@@ -53,14 +53,14 @@ def agnostic(
     problem: Bilevel,
     *,
     mixture_lr: float | Float[Array, ""] = 0.01,
-    seats: int = 1024,
+    members: int = 1024,
     local: ProjectedSgd = LOCAL,
     personal: PersonalRule = PERSONAL,
 ) -> Method:
-    """Agnostic FL on problem.f1 with gamma = `mixture_lr`; `seats` is how many clients there may be at most. The loss is that
+    """Agnostic FL on problem.f1 with gamma = `mixture_lr`; `members` is how many clients there may be at most. The loss is that
     of the solve's first minibatch. The rest is FedAvg's."""
     not_negative("mixture_lr", mixture_lr)
-    whole("seats", seats)
+    whole("members", members)
     plain = problem._replace(solve=None)  # a solver of the problem's own has no first minibatch
     base = fedavg(plain, local=local, personal=personal)
 
@@ -71,7 +71,7 @@ def agnostic(
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
         m, ids = round.clients, round.ids
-        require(m <= seats, "seats", seats, f"must be at least the number of clients, {m}", f"seats = {m}")
+        require(m <= members, "members", members, f"must be at least the number of clients, {m}", f"members = {m}")
         told = round.arrived & (ups.steps > 0)
         arrived, tellers = (m / jnp.maximum(1, jnp.sum(which)) for which in (round.arrived, told))
         lam = jnp.where(jnp.sum(server.weights) > 0, server.weights[:m], 1.0 / m)
@@ -84,7 +84,7 @@ def agnostic(
 
     return base._replace(
         name="agnostic",
-        server_init=lambda x: Server(x, jnp.zeros(seats), x),
+        server_init=lambda x: Server(x, jnp.zeros(members), x),
         local=at_client,
         aggregate=aggregate,
         global_model=lambda server: server.average,

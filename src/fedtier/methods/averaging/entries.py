@@ -140,14 +140,14 @@ def fedexp_keys(
 def agnostic_keys(
     *,
     mixture_lr: float = 0.01,
-    seats: int = 1024,
+    members: int = 1024,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"mixture_lr": mixture_lr, "seats": seats} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+    return {"mixture_lr": mixture_lr, "members": members} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
 def feddyn_keys(

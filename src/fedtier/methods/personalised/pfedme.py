@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
@@ -81,10 +82,10 @@ def envelope(
     def at_client(client: Client, shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[Client, Up]:
         def move(t: ArrayLike, y: Pair, rows: PyTree) -> Pair:
             def inner(_: ArrayLike, theta: PyTree) -> PyTree:
-                return trees.axpy(-spec.step_scale * local.step(t), lower(y.w, theta, rows, spec), theta)
+                return trees.axpy(-jnp.asarray(spec.step_scale) * local.step(t), lower(y.w, theta, rows, spec), theta)
 
             theta = jax.lax.fori_loop(0, inner_steps, inner, y.theta)
-            return Pair(trees.axpy(-spec.step_scale * outer_lr, upper(y.w, theta, spec), y.w), theta)
+            return Pair(trees.axpy(-jnp.asarray(spec.step_scale) * outer_lr, upper(y.w, theta, spec), y.w), theta)
 
         start, key = Pair(shared.x, client.theta), keys.at(turn.key, Tag.SOLVE)
         y = walk(move, start, view, turn.steps, key, batch=local.batch)

@@ -1,0 +1,1 @@
+"""Clustered: several models, one for each group of clients that are alike."""
