@@ -39,6 +39,8 @@ DITTO = """@inproceedings{li2021ditto,
 FEDNOVA = """@inproceedings{wang2020fednova,
   title = {Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization},
   author = {Wang, Jianyu and Liu, Qinghua and Liang, Hao and Joshi, Gauri and Poor, H. Vincent},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2020}
 }"""
 
 APFL = """@article{deng2020apfl,
@@ -51,6 +53,8 @@ APFL = """@article{deng2020apfl,
 PFEDME = """@inproceedings{dinh2020pfedme,
   title = {Personalized Federated Learning with {Moreau} Envelopes},
   author = {T. Dinh, Canh and Tran, Nguyen H. and Nguyen, Tuan Dung},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2020}
 }"""
 
 IFCA = """@inproceedings{ghosh2020efficient,
@@ -94,6 +98,8 @@ FEDDYN = """@inproceedings{acar2021feddyn,
   title = {Federated Learning Based on Dynamic Regularization},
   author = {Acar, Durmus Alp Emre and Zhao, Yue and Matas Navarro, Ramon and Mattina, Matthew and Whatmough, Paul and
             Saligrama, Venkatesh},
+  booktitle = {International Conference on Learning Representations (ICLR)},
+  year = {2021}
 }"""
 
 PER_FEDAVG = """@inproceedings{fallah2020perfedavg,
@@ -151,6 +157,7 @@ FEDMAC = """@article{liu2023sparse,
   title = {Sparse Personalized Federated Learning},
   author = {Liu, Xiaofeng and Li, Yinchuan and Wang, Qing and Zhang, Xu and Shao, Yunfeng and Geng, Yanhui},
   journal = {IEEE Transactions on Neural Networks and Learning Systems},
+  year = {2023}
 }"""
 
 DECOMFL = """@inproceedings{li2025decomfl,
