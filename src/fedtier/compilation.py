@@ -9,11 +9,13 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import jax
 from jaxtyping import PyTree
 
+P = ParamSpec("P")
+T = TypeVar("T")
 GPU_PRODUCTS = "BF16_BF16_F32_X3"
 
 
@@ -51,14 +53,14 @@ def use_compilation_cache() -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
-def jitted(function: Callable[..., PyTree], **how: Any) -> Callable[..., PyTree]:
+def jitted(function: Callable[..., PyTree], static_argnums: tuple[int, ...] = ()) -> Callable[..., PyTree]:
     """jax.jit as every engine uses it: on a CPU each product stays on one core, because sums differ in the last digit
     otherwise. Call it late, where a program is first needed: it asks JAX for its devices."""
     options = {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
-    return jax.jit(precise(function), compiler_options=options, **how)
+    return jax.jit(precise(function), compiler_options=options, static_argnums=static_argnums)
 
 
-def precise(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+def precise(function: Callable[P, T]) -> Callable[P, T]:
     """`function` with float32 products of five digits on a GPU.
 
     A GPU rounds the factors to three digits (TF32) by default; as three products of bfloat16 they keep five for little
@@ -66,7 +68,7 @@ def precise(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """
 
     @functools.wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> PyTree:
+    def traced(*args: P.args, **kwargs: P.kwargs) -> T:
         said = jax.config.values["jax_default_matmul_precision"] is not None or jax.config.values["jax_enable_x64"]
         if said or jax.default_backend() == "cpu":
             return function(*args, **kwargs)

@@ -7,13 +7,13 @@ import math
 import numbers
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeGuard
 
 
 class FedtierError(ValueError):
     """A refusal with its reason. Raised before any work starts, so nothing is lost."""
 
-    def __init__(self, name: str, value: Any, rule: str, hint: str = "") -> None:
+    def __init__(self, name: str, value: object, rule: str, hint: str = "") -> None:
         self.name, self.value, self.rule, self.hint = name, value, rule, hint
         shown = "" if value is NOTHING else f" = {value!r}"
         super().__init__(f"{name}{shown}: {rule}" + (f"\n  hint: {hint}" if hint else ""))
@@ -50,19 +50,19 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {small[close[0]]!r}?" if close else f"known: {', '.join(small.values())}"
 
 
-def require(condition: object, name: str, value: Any, rule: str, hint: str = "") -> None:
+def require(condition: object, name: str, value: object, rule: str, hint: str = "") -> None:
     """Raises FedtierError unless `condition` holds."""
     if not condition:
         raise FedtierError(name, value, rule, hint)
 
 
-def positive(name: str, value: Any, hint: str = "") -> None:
+def positive(name: str, value: object, hint: str = "") -> None:
     """Refuses what is not a finite number above 0."""
     fits = _is_traced(value) or (_is_number(value) and 0 < value < float("inf"))
     require(fits, name, value, "must be a finite number above 0", hint)
 
 
-def not_negative(name: str, value: Any, hint: str = "") -> None:
+def not_negative(name: str, value: object, hint: str = "") -> None:
     """Refuses what is not a finite number of at least 0."""
     fits = _is_traced(value) or (_is_number(value) and 0 <= value < float("inf"))
     require(fits, name, value, "must be a finite number of at least 0", hint)
@@ -75,22 +75,22 @@ def share(name: str, value: float, hint: str = "", *, zero: bool = True, one: bo
     require(inside, name, value, f"must be a share in {low}0, 1{high}", hint)
 
 
-def whole(name: str, value: Any, least: int = 1, hint: str = "") -> None:
+def whole(name: str, value: object, least: int = 1, hint: str = "") -> None:
     """Refuses what is not a whole number of at least `least`."""
     ok = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
     require(ok, name, value, f"must be a whole number of at least {least}", hint)
 
 
-def choice(name: str, value: Any, known: Iterable[str]) -> None:
+def choice(name: str, value: object, known: Iterable[str]) -> None:
     """Refuses what is not one of the known words, and names the nearest."""
     known = tuple(known)
     require(value in known, name, value, f"must be one of {', '.join(known)}", nearest(str(value), known))
 
 
-def _is_traced(value: Any) -> bool:
+def _is_traced(value: object) -> bool:
     """A value inside a compiled program, which whoever traces it has checked (a search over many values at once)."""
     return any(kind.__name__ == "Tracer" for kind in type(value).__mro__)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)

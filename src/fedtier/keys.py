@@ -8,11 +8,10 @@ The same address gives the same draw in every engine, in any order, on any machi
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, ArrayLike, Int, Key
 
 
 class Tag(IntEnum):
@@ -36,7 +35,7 @@ def root(seed: int) -> Key[Array, ""]:
     return jax.random.key(seed, impl="threefry2x32")
 
 
-def at(key: Key[Array, ""], *address: Any) -> Key[Array, ""]:
+def at(key: Key[Array, ""], *address: ArrayLike) -> Key[Array, ""]:
     """The key at an address: fold_in of its parts, one after another. Rolled into a loop, because every copy of
     threefry in a program costs a tenth of a second of compilation."""
     if len(address) == 1:
@@ -45,7 +44,7 @@ def at(key: Key[Array, ""], *address: Any) -> Key[Array, ""]:
     return jax.lax.fori_loop(0, len(address), lambda k, key: jax.random.fold_in(key, parts[k]), key)
 
 
-def below(key: Key[Array, ""], size: Any, count: int) -> Int[Array, "count"]:
+def below(key: Key[Array, ""], size: ArrayLike, count: int) -> Int[Array, "count"]:
     """`count` whole numbers uniform on 0 .. size - 1: the upper half of 32 random bits times size.
 
     One draw of threefry instead of randint's three. A probability is off by at most size/2^32 of itself.

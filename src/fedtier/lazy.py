@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> None:
@@ -14,7 +13,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> None:
     home is "" is the sub-module itself."""
 
     class Package(ModuleType):
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             if name not in homes:
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
             home = import_module(f"{package}.{homes[name] or name}")
@@ -25,7 +24,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> None:
         def __dir__(self) -> list[str]:
             return sorted({*super().__dir__(), *homes})
 
-        def __setattr__(self, name: str, value: Any) -> None:
+        def __setattr__(self, name: str, value: object) -> None:
             if not (name in homes and isinstance(value, ModuleType)):
                 super().__setattr__(name, value)
 

@@ -13,48 +13,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike
 
 from .errors import FedtierError, nearest, positive
 
-Schedule = Callable[[Any], Any]
+Size = Array | np.ndarray | np.floating | float
+Schedule = Callable[[ArrayLike], Size]  # of the counter
 StepSize = float | int | str | Schedule
 
 
-def constant(c: Any) -> Schedule:
+def constant(c: Size) -> Schedule:
     """The step size c in every step."""
     positive("c", c)
     return _told(lambda count: c + 0.0 * count, "constant", c)
 
 
-def inverse_sqrt(c: Any) -> Schedule:
+def inverse_sqrt(c: Size) -> Schedule:
     """c/sqrt(r + 1): falls like the root of the counter."""
     positive("c", c)
     return _told(lambda count: c / jnp.sqrt(count + 1.0), "inverse_sqrt", c)
 
 
-def inverse(c: Any, offset: float = 1.0) -> Schedule:
+def inverse(c: Size, offset: float = 1.0) -> Schedule:
     """c/(t + offset): falls like the counter."""
     positive("c", c)
     positive("offset", offset)
     return _told(lambda count: c / (count + offset), "inverse", c, offset)
 
 
-def power(c: Any, a: float) -> Schedule:
+def power(c: Size, a: float) -> Schedule:
     """c/(r + 1)^a: falls like a power of the counter."""
     positive("c", c)
     positive("a", a)
     return _told(lambda count: c / (count + 1.0) ** a, "power", c, a)
 
 
-def _told(schedule: Schedule, shape: str, *numbers: Any) -> Schedule:
+def _told(schedule: Callable[[float], Size], shape: str, *numbers: Size) -> Schedule:
     """The schedule, and the words for it where its numbers are plain ones: a search has traced ones."""
     if all(isinstance(number, int | float) for number in numbers):
         words = f"{shape}({', '.join(repr(float(number)) for number in numbers)})"
         schedule.words = words  # pyright: ignore[reportFunctionMemberAccess]
-    return schedule
+    return schedule  # pyright: ignore[reportReturnType]  what is done with a number here may be done with an array
 
 
 def words_of(schedule: Schedule) -> str | None:
@@ -65,7 +67,7 @@ def words_of(schedule: Schedule) -> str | None:
 SHAPES: dict[str, Callable[..., Schedule]] = {f.__name__: f for f in (constant, inverse_sqrt, inverse, power)}
 
 
-def shape_of(name: str, value: StepSize) -> Callable[[Any], Schedule]:
+def shape_of(name: str, value: StepSize) -> Callable[[Size], Schedule]:
     """What gives a schedule of the shape of `value` for another c: "inverse(0.1, 2)" gives c -> c/(t + 2)."""
     if not isinstance(value, str):
         return constant

@@ -6,16 +6,15 @@ Scalars are cast to each leaf's dtype, so that a float64 step size never widens 
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, ArrayLike, Bool, Float, PyTree
 
 map = jax.tree.map
 
 
-def axpy(alpha: Any, x: PyTree, y: PyTree) -> PyTree:
+def axpy(alpha: ArrayLike, x: PyTree, y: PyTree) -> PyTree:
     """alpha x + y."""
     return map(lambda a, b: b + jnp.asarray(alpha, b.dtype) * a, x, y)
 
@@ -30,7 +29,7 @@ def sub(x: PyTree, y: PyTree) -> PyTree:
     return map(jnp.subtract, x, y)
 
 
-def scale(alpha: Any, x: PyTree) -> PyTree:
+def scale(alpha: ArrayLike, x: PyTree) -> PyTree:
     """alpha x."""
     return map(lambda a: jnp.asarray(alpha, a.dtype) * a, x)
 
@@ -70,7 +69,7 @@ def where(condition: Bool[Array, ""], x: PyTree, y: PyTree) -> PyTree:
     return map(lambda a, b: jnp.where(condition, a, b), x, y)
 
 
-def take(x: PyTree, index: Any) -> PyTree:
+def take(x: PyTree, index: ArrayLike | slice) -> PyTree:
     """Row (or rows) `index` of every leaf."""
     return map(lambda a: a[index], x)
 
@@ -90,7 +89,7 @@ def weighted_sum(weights: Float[Array, "S"], xs: PyTree) -> PyTree:
     return map(leaf, xs)
 
 
-def mean_over(arrived: Bool[Array, "S"], xs: PyTree, weights: Any = 1.0) -> PyTree:
+def mean_over(arrived: Bool[Array, "S"], xs: PyTree, weights: ArrayLike = 1.0) -> PyTree:
     """The weighted mean of the rows that arrived; zeros when none did."""
     w = jnp.where(arrived, weights, 0.0)
     total = jnp.sum(w)
@@ -109,7 +108,7 @@ def names(x: PyTree) -> list[str]:
     return [".".join(_part(step) for step in path) or "value" for path in paths]
 
 
-def _part(step: Any) -> str:
+def _part(step: object) -> str:
     for attribute in ("name", "key", "idx"):
         if hasattr(step, attribute):
             return str(getattr(step, attribute))

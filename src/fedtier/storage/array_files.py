@@ -15,7 +15,7 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 import safetensors
@@ -118,7 +118,7 @@ class ArrayFile:
         if found != told:
             raise Damaged(str(self.path), NOTHING, "is damaged: its checksum does not hold", self.hint)
 
-    def _open(self) -> Any:
+    def _open(self) -> safetensors.safe_open:
         try:
             return safetensors.safe_open(self.path, framework="numpy")
         except FileNotFoundError:
@@ -138,4 +138,4 @@ def _places(arrays: dict[str, np.ndarray], stacked: int) -> Iterator[dict[str, n
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:
-    return checksum(*(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8) for name in sorted(arrays)))
+    return checksum(*(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data for name in sorted(arrays)))

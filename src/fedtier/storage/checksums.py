@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+
+from .json_value import Json
 
 LETTERS = 32
 KEY = "checksum"
@@ -18,21 +20,21 @@ _STAMP = re.compile(rb'(.*), "%s": "([0-9a-f]{%d})"\}' % (KEY.encode(), LETTERS)
 _SUM = re.compile(f"[0-9a-f]{{{LETTERS}}}")
 
 
-def checksum(*parts: Any) -> str:
-    """Of bytes, or of arrays of bytes, one after the other."""
+def checksum(*parts: bytes | bytearray | memoryview) -> str:
+    """Of bytes, one after the other."""
     found = hashlib.sha256()
     for part in parts:
         found.update(part)
     return found.hexdigest()[:LETTERS]
 
 
-def stamped(content: dict[str, Any], indent: int | None = None) -> str:
+def stamped(content: Mapping[str, object], indent: int | None = None) -> str:
     """`content`, which is not empty, as JSON with its checksum; one line unless indented."""
     text = json.dumps(content, indent=indent)[:-1].rstrip()
     return f'{text}, "{KEY}": "{checksum(text.encode())}"}}'
 
 
-def unstamped(data: bytes) -> dict[str, Any]:
+def unstamped(data: bytes) -> dict[str, Json]:
     """The content of `stamped`; ValueError when a byte of it has changed. What never had a checksum is taken as it is."""
     content = json.loads(data)
     if not isinstance(content, dict):

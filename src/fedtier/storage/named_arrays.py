@@ -9,17 +9,17 @@ from __future__ import annotations
 import functools
 import json
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from .. import trees
 from ..errors import FedtierError
 
+Leaf = Array | np.ndarray | np.number | np.bool | jax.ShapeDtypeStruct  # an array, or the mere shape of one
 TYPES = {  # what safetensors calls NumPy's, in the order in which it stores them
     "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32", "int32": "I32",
     "float16": "F16", "uint16": "U16", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
@@ -31,7 +31,7 @@ def to_arrays(tree: PyTree) -> dict[str, np.ndarray]:
     return dict(zip(_names(tree), [_plain(leaf) for leaf in jax.tree.leaves(tree)], strict=True))
 
 
-def named_leaves(tree: PyTree) -> dict[str, Any]:
+def named_leaves(tree: PyTree) -> dict[str, Leaf]:
     """The leaves, arrays or mere shapes, by the names under which they are stored."""
     return dict(zip(_names(tree), jax.tree.leaves(tree), strict=True))
 
@@ -102,29 +102,29 @@ def _names(tree: PyTree) -> list[str]:
     return names
 
 
-def _is_key(leaf: Any) -> bool:
+def _is_key(leaf: Leaf) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _is_foreign(leaf: Any) -> bool:
+def _is_foreign(leaf: Leaf) -> bool:
     """Of a type that NumPy does not know by itself, hence no reader of safetensors in NumPy either."""
     return np.dtype(leaf.dtype).kind == "V"
 
 
-def _plain(leaf: Any) -> np.ndarray:
+def _plain(leaf: Array | np.ndarray | np.number | np.bool) -> np.ndarray:
     if _is_key(leaf):
         return np.asarray(jax.random.key_data(leaf))
     array = np.asarray(leaf)
     return array.view(f"u{array.itemsize}") if _is_foreign(leaf) else array
 
 
-def _restored(array: np.ndarray, leaf: Any) -> Any:
+def _restored(array: np.ndarray, leaf: Leaf) -> Array | np.ndarray:
     if _is_key(leaf):
         return jax.random.wrap_key_data(jnp.asarray(array), impl="threefry2x32")
     return array.view(leaf.dtype) if _is_foreign(leaf) else array
 
 
-def _shape(leaf: Any) -> Any:
+def _shape(leaf: Leaf) -> Leaf:
     """The shape and type of `_plain(leaf)`, for arrays and for mere shapes."""
     if _is_key(leaf):
         return jax.eval_shape(jax.random.key_data, leaf)
