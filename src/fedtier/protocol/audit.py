@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import FedtierError, require
+from ..storage.json_value import as_text
 from .record import Line, read_record
 from .signatures import SERVER
 
@@ -37,10 +38,14 @@ def compare_records(one: Path, other: Path) -> Compared:
     name = _name_of(site, server)
     there = [line for line in server if line.said.get("who") == name]
     down, up = (_way(there, "out"), _way(site, "in")), (_way(site, "out"), _way(there, "in"))
-    begun = [lines[0].said["line"] == 0 for lines in (server, site)]
+    begun = [lines[0].number == 0 for lines in (server, site)]
     letters = _arrived(*down, "the server's", since_start=begun[0])
     replies = _arrived(*up, "the site's", since_start=begun[1])
     return Compared(name, letters, replies, _lost(*down, since_start=begun[1]), _lost(*up, since_start=begun[0]))
+
+
+def _sum(line: Line) -> str:
+    return as_text(line.said["sha256"])
 
 
 def _way(lines: list[Line], way: str) -> list[Line]:
@@ -53,8 +58,8 @@ def _is_site(lines: list[Line]) -> bool:
 
 def _name_of(site: list[Line], server: list[Line]) -> str:
     """Which of the server's sites wrote the record: no two sites get the same sealed letter."""
-    known = {line.said["sha256"] for line in [*_way(site, "in"), *_way(site, "out")]}
-    names = {line.said["who"] for line in [*_way(server, "in"), *_way(server, "out")] if line.said["sha256"] in known}
+    known = {_sum(line) for line in [*_way(site, "in"), *_way(site, "out")]}
+    names = {as_text(line.said["who"]) for line in [*_way(server, "in"), *_way(server, "out")] if _sum(line) in known}
     require(len(names) == 1, "--against", sorted(names), "the two records have no letter in common", "are they of one run?")
     return names.pop()
 
@@ -62,19 +67,19 @@ def _name_of(site: list[Line], server: list[Line]) -> str:
 def _arrived(sent: list[Line], received: list[Line], whose: str, *, since_start: bool) -> int:
     """How many letters were received, all of which were sent; where the sender's record no longer reaches back to its start,
     from the first on that both still keep."""
-    known = {line.said["sha256"] for line in sent}
+    known = {_sum(line) for line in sent}
     kept = received if since_start else _from_first(received, known)
     rule, hint = f"was received, but {whose} record does not say that it was sent", "one of the records was cut or rewritten"
     for line in kept:
-        require(line.said["sha256"] in known, line.place, line.said.get("kind"), rule, hint)
+        require(_sum(line) in known, line.place, line.said.get("kind"), rule, hint)
     return len(kept)
 
 
 def _lost(sent: list[Line], received: list[Line], *, since_start: bool) -> int:
     """How many letters were sent and not received, as far back as the receiver's record reaches."""
-    known = {line.said["sha256"] for line in received}
-    return sum(line.said["sha256"] not in known for line in (sent if since_start else _from_first(sent, known)))
+    known = {_sum(line) for line in received}
+    return sum(_sum(line) not in known for line in (sent if since_start else _from_first(sent, known)))
 
 
 def _from_first(lines: list[Line], known: set[str]) -> list[Line]:
-    return lines[next((k for k, line in enumerate(lines) if line.said["sha256"] in known), len(lines)) :]
+    return lines[next((k for k, line in enumerate(lines) if _sum(line) in known), len(lines)) :]

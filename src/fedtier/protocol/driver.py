@@ -15,7 +15,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -67,7 +67,8 @@ class Driver:
         self._knock_at: dict[int, float] = dict.fromkeys(range(len(job.names)), 0.0)  # sites that are away
         self._number = 0  # the round that is played, or comes next
         self._later: dict[int, int] = {}  # the rounds that sites know to have counted, where this server has not played them
-        self._open, self._close = (partial(f, job.method, len(job.names)) for f in (open_round, close_round))
+        self._open = partial(open_round, job.method, len(job.names))
+        self._close = partial(close_round, job.method, len(job.names))
 
     # -- before the first round
 
@@ -251,7 +252,7 @@ class Driver:
 
     # -- after a round
 
-    def score(self, ledger: Ledger, number: int, who: Iterable[int], steps: Any) -> tuple[Ledger, dict[int, Scores]]:
+    def score(self, ledger: Ledger, number: int, who: Iterable[int], steps: np.ndarray) -> tuple[Ledger, dict[int, Scores]]:
         """What the sites tell of the models after `number` rounds; `steps` [m] for the personal solves."""
         job, ledger = self.job, ledger.copied()
         x = job.method.global_model(ledger.server)

@@ -13,7 +13,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,8 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching
-from jaxtyping import PyTree
+from jax.tree_util import PyTreeDef
+from jaxtyping import Array, ArrayLike, Key, PyTree
 
 from .. import trees
 from ..errors import FedtierError, require
@@ -52,8 +53,8 @@ def find(name: str, folder: Path) -> Callable[..., Solver]:
 def adopt(problem: Bilevel, solver: Solver) -> Bilevel:
     """The problem with the client's own solver, and its own value of f2 where it has one. Run it without jit."""
 
-    def solve(x: PyTree, start: PyTree, view: Any, spec: Any, steps: Any, key: Any) -> PyTree:
-        def host(x: PyTree, start: PyTree, steps: Any, words: Any) -> PyTree:
+    def solve(x: PyTree, start: PyTree, view: PyTree, spec: PyTree, steps: ArrayLike, key: Key[Array, ""]) -> PyTree:
+        def host(x: PyTree, start: PyTree, steps: np.ndarray, words: np.ndarray) -> PyTree:
             if int(steps) == 0:
                 return trees.map(np.asarray, start)
             seed = int(np.asarray(words)[-1])
@@ -65,7 +66,7 @@ def adopt(problem: Bilevel, solver: Solver) -> Bilevel:
     if not hasattr(solver, "value"):
         return problem._replace(solve=solve)
 
-    def f2(x: PyTree, y: PyTree, spec: Any) -> Any:
+    def f2(x: PyTree, y: PyTree, spec: PyTree) -> Array:
         def host(x: PyTree, y: PyTree) -> np.ndarray:
             return np.asarray(solver.value(_copies(x), _copies(y)), np.float32)  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -76,22 +77,23 @@ def adopt(problem: Bilevel, solver: Solver) -> Bilevel:
 
 # A primitive without a lowering: its implementation is a call in plain Python, row by row under vmap. JAX's own callbacks
 # go through XLA even without jit, where an error loses its words and a waiting solver may wait for ever.
+Shapes = tuple[tuple[tuple[int, ...], np.dtype], ...]  # of the results, leaf by leaf
 _foreign = Primitive("fedtier_foreign")
 _foreign.multiple_results = True
 
 
 @_foreign.def_impl
-def _now(*flat: Any, host: Callable[..., Any], into: Any, like: Any) -> list[Any]:
+def _now(*flat: Array, host: Callable[..., PyTree], into: PyTreeDef, like: Shapes) -> list[Array]:
     found = host(*jax.tree.unflatten(into, [np.asarray(a) for a in flat]))
     return [jnp.asarray(a) for a in jax.tree.leaves(found)]
 
 
 @_foreign.def_abstract_eval
-def _shapes(*flat: Any, host: Callable[..., Any], into: Any, like: Any) -> list[Any]:
+def _shapes(*flat: ShapedArray, host: Callable[..., PyTree], into: PyTreeDef, like: Shapes) -> list[ShapedArray]:
     return [ShapedArray(shape, dtype) for shape, dtype in like]
 
 
-def _rows(flat: Sequence[Any], axes: Sequence[Any], **how: Any) -> tuple[list[Any], list[int]]:
+def _rows(flat: Sequence[Array], axes: Sequence[int | None], **how: object) -> tuple[list[Array], list[int]]:
     count = next(a.shape[axis] for a, axis in zip(flat, axes, strict=True) if axis is not None)
     rows = [
         _foreign.bind(*(a if axis is None else jnp.take(a, k, axis) for a, axis in zip(flat, axes, strict=True)), **how)
@@ -103,7 +105,7 @@ def _rows(flat: Sequence[Any], axes: Sequence[Any], **how: Any) -> tuple[list[An
 batching.primitive_batchers[_foreign] = _rows
 
 
-def call(host: Callable[..., Any], like: PyTree, *arguments: Any) -> PyTree:
+def call(host: Callable[..., PyTree], like: PyTree, *arguments: PyTree) -> PyTree:
     """host(*arguments) with NumPy leaves, a tree shaped like `like`: in plain Python, so only where nothing is compiled."""
     flat, into = jax.tree.flatten(arguments)
     leaves, out = jax.tree.flatten(like)
@@ -111,7 +113,7 @@ def call(host: Callable[..., Any], like: PyTree, *arguments: Any) -> PyTree:
     return jax.tree.unflatten(out, _foreign.bind(*map(jnp.asarray, flat), host=host, into=into, like=shapes))
 
 
-def _shape(a: Any) -> jax.ShapeDtypeStruct:
+def _shape(a: Array | np.ndarray) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(a.shape, a.dtype)
 
 
@@ -119,7 +121,7 @@ def _copies(x: PyTree) -> dict[str, np.ndarray]:
     return {name: np.array(a) for name, a in named_arrays.to_arrays(x).items()}
 
 
-def _checked(found: Any, x: PyTree) -> PyTree:
+def _checked(found: dict[str, np.ndarray], x: PyTree) -> PyTree:
     require(isinstance(found, dict), "solver", type(found).__name__, "must return {name: array}, like its x")
     arrays = {name: np.asarray(a) for name, a in found.items()}
     wanted = named_arrays.to_arrays(x)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from ..errors import positive, require, share, whole
 from ..federation import Plan, View
@@ -22,7 +22,7 @@ class Job(NamedTuple):
     names: tuple[str, ...]  # [m] of the sites; client i is names[i]
     method: Method
     plan: Plan
-    key: Any
+    key: Key[Array, ""]
     view: View  # the server's own rows
     specs: Callable[[np.ndarray], PyTree]  # (rows of each site [m], 0 where unknown) -> specs, leaves [m, ...]
     up: PyTree  # shapes of a reply's message

@@ -8,13 +8,13 @@ refuses what is longer than it expects before it looks inside.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Key, PyTree
 
 from ..errors import FedtierError, require
 from ..storage import named_arrays
@@ -24,6 +24,8 @@ HEAD = struct.Struct("<4sBxxxI16siiiif")
 RUN_BYTES = 16
 MOST_WORDS = 1 << 20  # bytes of the brief in a hello
 SLACK = 1024  # bytes by which another writer's header may be longer than ours
+
+Score = np.ndarray | np.floating | float
 
 
 class NotFinite(FedtierError):
@@ -61,22 +63,22 @@ class Head(NamedTuple):
 class Private(NamedTuple):
     """What a site gets in a round beside the shared message."""
 
-    own: Any
-    key: Any  # turn.key
+    own: PyTree
+    key: Key[Array, ""]  # turn.key
 
 
 class Welcome(NamedTuple):
-    rows: Any  # training rows
-    held: Any  # rows held back for its own test
-    version: Any  # [3] of the site's fedtier
+    rows: np.ndarray | np.integer  # training rows
+    held: np.ndarray | np.integer  # rows held back for its own test
+    version: np.ndarray  # [3] of the site's fedtier
 
 
 class Scores(NamedTuple):
     """What a site may tell of an evaluation. NaN where there is nothing to measure."""
 
-    f2: Any
-    personal: Any  # of the personal model on the site's held-back rows: accuracy, or root mean squared error of a regression
-    shared: Any  # of the global model on them
+    f2: Score
+    personal: Score  # of the personal model on the site's held-back rows: accuracy, or root mean squared error of a regression
+    shared: Score  # of the global model on them
 
 
 class Letters(NamedTuple):
@@ -89,7 +91,7 @@ class Letters(NamedTuple):
         """The letter as its site must get it."""
         return self.own[site] + self.shared
 
-    def only(self, sites: Any) -> Letters:
+    def only(self, sites: Iterable[str]) -> Letters:
         return Letters(self.shared, {site: self.own[site] for site in sites})
 
 
@@ -141,7 +143,7 @@ def printable(data: bytes) -> str:
     return "".join(c if c.isprintable() else "?" for c in data[:300].decode(errors="replace"))
 
 
-def about(letter: bytes) -> dict[str, Any]:
+def about(letter: bytes) -> dict[str, str | int]:
     """What a record says of a letter: its kind, run and round, as far as it is one."""
     try:
         head = unpack(letter, len(letter))[0]

@@ -20,7 +20,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import PyTree
@@ -29,6 +29,7 @@ from ..errors import NOTHING
 from ..storage import array_files, named_arrays
 from ..storage.checksums import stamped, unstamped
 from ..storage.files import Damaged, make_private, previous, read_generations, set_aside, told, write_whole
+from ..storage.json_value import as_text, as_whole
 
 FORMAT, MEMORY, BRIEF = "fedtier-site-1", "memory.safetensors", "brief.json"
 BEFORE = -1  # the round of the initial state
@@ -95,7 +96,7 @@ class Memory:
             return None
         try:
             content = unstamped(path.read_bytes())
-            return int(content["client"]), str(content["brief"])
+            return as_whole(content["client"]), as_text(content["brief"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             with told(path):
                 say(f"{path}: is damaged: {error}; asks the server for it" + set_aside(path))
@@ -106,7 +107,7 @@ class Memory:
         place = self.place(run)
         if place is None:
             return
-        trees: dict[str, Any] = {"kept": memo.kept, "past": [_bytes(one.reply) for one in memo.past]}
+        trees: dict[str, PyTree] = {"kept": memo.kept, "past": [_bytes(one.reply) for one in memo.past]}
         header = {"format": FORMAT, "kept": str(memo.round), "brief": memo.brief}
         header["past"] = json.dumps([[one.round, one.letter] for one in memo.past])
         if memo.pending is not None:
@@ -141,7 +142,7 @@ def _read(path: Path, like: PyTree) -> Memo:
     arrays, words = file.whole(), file.words
     past: list[tuple[int, str]] = json.loads(words.get("past", "[]"))
     nothing = np.zeros(0, np.uint8)
-    shape: dict[str, Any] = {"kept": like, "past": [arrays.get(f"past.{k}", nothing) for k in range(len(past))]}
+    shape: dict[str, PyTree] = {"kept": like, "past": [arrays.get(f"past.{k}", nothing) for k in range(len(past))]}
     if "pending" in words:
         shape |= {"pending": like, "reply": arrays.get("reply", nothing)}
     found = named_arrays.from_arrays(arrays, shape, str(path))

@@ -18,11 +18,13 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ..errors import NOTHING, FedtierError, require
 from ..storage.files import told
+from ..storage.json_value import Json
 
 FILE = "record.jsonl"
 START = "0" * 64  # `before` of the very first line
@@ -51,12 +53,12 @@ class Record:
         if cut:
             self.add(("cut", {"bytes": cut}))
 
-    def add(self, *entries: tuple[str, dict[str, Any]]) -> None:
+    def add(self, *entries: tuple[str, Mapping[str, Json]]) -> None:
         """Appends a line for each (way, what it says)."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         lines, last, number = b"", self._last, self._lines
         for way, said in entries:
-            line = json.dumps({"line": number, "time": now, "way": way} | said | {"before": last}).encode()
+            line = json.dumps({"line": number, "time": now, "way": way, **said, "before": last}).encode()
             number, last, lines = number + 1, hashlib.sha256(line).hexdigest(), lines + line + b"\n"
         with told(self.path):
             size = self._append(lines)
@@ -124,7 +126,7 @@ class Record:
         return moved
 
 
-def digest(data: bytes) -> dict[str, Any]:
+def digest(data: bytes) -> dict[str, int | str]:
     """A line's words on the bytes that crossed."""
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
@@ -133,7 +135,8 @@ class Line(NamedTuple):
     """A line of a record that follows from the one before it."""
 
     place: str  # its file, and which line of it
-    said: dict[str, Any]
+    number: int  # in the whole record
+    said: dict[str, Json]
     digest: str
 
 
@@ -164,7 +167,7 @@ def verify_record(folder: Path) -> Verified:
     lines = read_record(folder)
     ways = [line.said.get("way") for line in lines]
     crossed, refused = sum(way in ("in", "out") for way in ways), ways.count("refused")
-    first, last = (lines[0].said["line"], lines[-1].digest) if lines else (0, START)
+    first, last = (lines[0].number, lines[-1].digest) if lines else (0, START)
     return Verified(first, len(lines), crossed, refused, last)
 
 
@@ -177,18 +180,18 @@ def _followed(place: str, line: bytes, before: list[Line]) -> Line:
     except (ValueError, KeyError, TypeError) as error:
         raise FedtierError(place, NOTHING, f"is damaged: {error!r}", HINT) from None
     if before:
-        follows = number == before[-1].said["line"] + 1 and told == before[-1].digest
+        follows = number == before[-1].number + 1 and told == before[-1].digest
         require(follows, place, NOTHING, "does not follow from the line before it", HINT)
     else:
         require(number > 0 or told == START, place, NOTHING, "is not the first line of a record", HINT)
-    return Line(place, said, hashlib.sha256(text).hexdigest())
+    return Line(place, number, said, hashlib.sha256(text).hexdigest())
 
 
 def _set_aside(folder: Path) -> list[Path]:
     return sorted(folder.glob("record-*.jsonl"))
 
 
-def _tail(file: Any, size: int) -> bytes:
+def _tail(file: BinaryIO, size: int) -> bytes:
     file.seek(max(0, size - 2 * LONGEST))
     return file.read()
 

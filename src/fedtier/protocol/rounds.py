@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Key, PyTree
 
 from .. import keys
 from ..compilation import jitted
-from ..methods.method import Opening, Round, turn_of
+from ..federation import View
+from ..methods.method import Method, Opening, Round, turn_of
 
 
-def open_round(*args: Any) -> tuple:
-    """What goes down: the shared message, and for each seat its own and its key; see `_open` for the arguments."""
-    return _compiled(_open)(*args)
+def open_round(
+    method: Method, m: int, server: PyTree, number: Array, ids: Array, steps: Array, view: View, key: Key[Array, ""]
+) -> tuple[PyTree, PyTree, Key[Array, "S"]]:
+    """What goes down: the shared message, and for each seat its own and its key."""
+    return _compiled(_open)(method, m, server, number, ids, steps, view, key)
 
 
-def close_round(*args: Any) -> tuple[PyTree, PyTree]:
-    """(server state, info) after the replies; see `_close` for the arguments."""
-    return _compiled(_close)(*args)
+def close_round(
+    method: Method, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
+    number: Array, ids: Array, arrived: Array, view: View, key: Key[Array, ""],
+) -> tuple[PyTree, PyTree]:  # fmt: skip
+    """(server state, info) after the replies."""
+    return _compiled(_close)(method, m, server, owns, ups, specs, number, ids, arrived, view, key)
 
 
 @cache
-def _compiled(function: Any) -> Any:
+def _compiled(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     return jitted(function, static_argnums=(0, 1))
 
 
-def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, steps: Any, view: Any, key: Any) -> tuple:
+def _open(
+    method: Method, m: int, server: PyTree, number: Array, ids: Array, steps: Array, view: View, key: Key[Array, ""]
+) -> tuple[PyTree, PyTree, Key[Array, "S"]]:
     turns = jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
     opening = Opening(number, m, view, keys.at(key, number, 0))
     return method.broadcast(server, opening), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
 
 
 def _close(
-    method: Any, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
-    number: Any, ids: Any, arrived: Any, view: Any, key: Any,
+    method: Method, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
+    number: Array, ids: Array, arrived: Array, view: View, key: Key[Array, ""],
 ) -> tuple[PyTree, PyTree]:  # fmt: skip
     return method.aggregate(server, owns, ups, specs, Round(number, ids, arrived, m, view, keys.at(key, number, 0)))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Key, PyTree
 
 from .. import keys
 from ..federation import View
@@ -19,7 +19,7 @@ class Shapes(NamedTuple):
 
     shared: PyTree
     own: PyTree
-    key: Any  # of a turn
+    key: Key[Array, ""]  # of a turn
     up: PyTree
     offer: PyTree | None = None  # for a personal model, beside the rounds; None: nothing
 
@@ -37,10 +37,10 @@ class Shapes(NamedTuple):
         return not jax.tree.leaves((self.shared, self.up))
 
 
-def message_shapes(method: Method, server: PyTree, client: PyTree, view: View, spec: Any, clients: int) -> Shapes:
+def message_shapes(method: Method, server: PyTree, client: PyTree, view: View, spec: PyTree, clients: int) -> Shapes:
     """From states, one party's view and one client's spec, or their shapes; nothing is computed."""
 
-    def messages(server: PyTree, client: PyTree, view: View, spec: Any, key: Any) -> Shapes:
+    def messages(server: PyTree, client: PyTree, view: View, spec: PyTree, key: Key[Array, ""]) -> Shapes:
         zero = jnp.asarray(0, jnp.int32)
         opening = Opening(zero, clients, view, keys.at(key, zero, 0))
         turn = turn_of(zero, zero, zero, key)

@@ -22,11 +22,13 @@ import struct
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import NOTHING, FedtierError, require
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
     from .letters import Letters  # which loads JAX; a supervisor that looks at a kit must not
 
 MAGIC = b"FTS1"
@@ -41,9 +43,9 @@ class Identity(NamedTuple):
     """A party's own key, the authority's word for it, and the authority's public key."""
 
     party: str
-    key: Any  # Ed25519PrivateKey
+    key: Ed25519PrivateKey
     passport: bytes
-    authority: Any  # Ed25519PublicKey
+    authority: Ed25519PublicKey
 
     @property
     def until(self) -> int:
@@ -130,7 +132,7 @@ def opened(own: bytes) -> bytes:
     return own[SEAL.size :] if own[:4] == MAGIC else own
 
 
-def _split(data: bytes, party: str, authority: Any) -> tuple[bytes, int, Any, bytes]:
+def _split(data: bytes, party: str, authority: Ed25519PublicKey) -> tuple[bytes, int, Ed25519PublicKey, bytes]:
     """(content, bytes of its own part, the key of `party`, signature) of sealed data whose passport holds."""
     require(len(data) > SEAL.size, "letter", f"{len(data)} bytes", NOT_SIGNED)
     magic, own, passport, signature = SEAL.unpack_from(data)
@@ -138,7 +140,7 @@ def _split(data: bytes, party: str, authority: Any) -> tuple[bytes, int, Any, by
     return data[SEAL.size :], own, _vouched(passport, party, authority), signature
 
 
-def _vouched(passport: bytes, party: str, authority: Any) -> Any:
+def _vouched(passport: bytes, party: str, authority: Ed25519PublicKey) -> Ed25519PublicKey:
     """The public key of `party`, once the authority's signature holds and the passport has not run out."""
     key, until, signature = PASSPORT.unpack(passport)
     _verify(authority, signature, _passport_words(party, key, until), "passport")
@@ -146,7 +148,7 @@ def _vouched(passport: bytes, party: str, authority: Any) -> Any:
     return _public(key)
 
 
-def _verify(key: Any, signature: bytes, signed: bytes, what: str) -> None:
+def _verify(key: Ed25519PublicKey, signature: bytes, signed: bytes, what: str) -> None:
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -179,13 +181,13 @@ def _hash(*parts: bytes) -> bytes:
     return whole.digest()
 
 
-def _private(secret: str) -> Any:
+def _private(secret: str) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret))
 
 
-def _public(key: bytes) -> Any:
+def _public(key: bytes) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     return Ed25519PublicKey.from_public_bytes(key)

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import Array, Key, PRNGKeyArray, PyTree
 
 from .. import trees
 from ..errors import FedtierError, require
@@ -342,7 +342,7 @@ def _refusal(letter: bytes) -> Head:
         return Head(Kind.REFUSED, bytes(letters.RUN_BYTES), 0, 0, 0, BEFORE, 0.0)
 
 
-def _turn(head: Head, steps: int, key: Any) -> Turn:
+def _turn(head: Head, steps: int, key: Key[Array, ""]) -> Turn:
     number, client, steps_ = (jnp.asarray(value, jnp.int32) for value in (head.round, head.client, steps))
     return Turn(number, client, steps_, key)
 
@@ -355,7 +355,7 @@ def _shapes(init: Callable[[PyTree], PyTree], x: PyTree) -> PyTree:
     return jax.eval_shape(init, x)
 
 
-def _is_key(leaf: Any) -> bool:
+def _is_key(leaf: Array | jax.ShapeDtypeStruct) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 

@@ -9,7 +9,7 @@ point, an overflow or the plainest attack. It is no defence against a careful on
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import PyTree
@@ -118,5 +118,5 @@ def remembered(recent: np.ndarray, replies: dict[int, Reply]) -> np.ndarray:
     return np.concatenate([recent, np.asarray(new, np.float64)])[-WINDOW:]
 
 
-def no_history() -> Any:
+def no_history() -> np.ndarray:
     return np.full(WINDOW, np.nan)
