@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import FedtierError, choice
 from . import heart, images, own, people, schools, synthetic
@@ -57,7 +57,7 @@ NAMES = tuple(SETS)
 OPTIONS = {name: one.options for name, one in SETS.items()}  # what `load` takes besides the name
 
 
-def load(name: str = "digits", **options: Any) -> Dataset:
+def load(name: str = "digits", **options: object) -> Dataset:
     """The data set called `name`, all rows pooled; OPTIONS[name] are its options.
 
     folder: where the published files are (default: FEDTIER_DATA; without either they are downloaded).

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from ..errors import FedtierError, nearest, require
 from . import image_folder
@@ -72,7 +73,7 @@ class Choose(NamedTuple):
 
 
 def read(
-    source: Any,
+    source: object,
     *,
     label: str = "label",
     owner: str | None = None,
@@ -123,8 +124,8 @@ def read_unlabelled(
     if path.is_dir():
         return image_folder.read_alike(path, shape, image_size)
     if path.suffix.lower() == ".npy":
-        with _npz(path, single=True) as values:
-            return np.asarray(values), None
+        with _intact(path):
+            return np.asarray(np.load(path, allow_pickle=False)), None
     with _npz(path) as file:
         inputs = _array(file, path, INPUTS, "inputs")
         found = next((file[name] for name in (label, *LABELS) if name in file.files), None)
@@ -152,7 +153,7 @@ def read_labelled(path: Path, label: str, categories: Iterable[str] = ()) -> tup
 
 
 def read_table(
-    source: Any,
+    source: object,
     texts: Iterable[str] = (),
     *,
     header: bool = True,
@@ -163,7 +164,8 @@ def read_table(
     `read_delimited`."""
     if is_frame(source):
         return read_frame(source, texts, (), decimal, empty)
-    require(isinstance(source, Path), "data", type(source).__name__, "is no table", "a path, a DataFrame, a dict of arrays")
+    if not isinstance(source, Path):
+        raise FedtierError("data", type(source).__name__, "is no table", "a path, a DataFrame, a dict of arrays")
     if source.suffix.lower() in ARROW:
         return read_arrow(source, texts, decimal, empty)
     if is_delimited(source):
@@ -214,7 +216,6 @@ def _arrays(path: Path, label: str, owner: str | None, weight: str | None, choos
     told = {label: "labels", owner or "owner": "owner"}
     taken = {name: found[what] for name, what in told.items() if found[what] is not None and found[what].dtype.kind in "OSU"}
     gone = {name: taken_for_missing(Counter(texts_of(v)), words.get(told[name], MISSING)) for name, v in taken.items()}
-    last: Any = ((), spelling.decimal, gone)
     if inputs.ndim != 2:
         hint = f"{path.name} holds an array of shape {inputs.shape}"
         require(
@@ -224,26 +225,30 @@ def _arrays(path: Path, label: str, owner: str | None, weight: str | None, choos
             "drop, keep and categories are for tables",
         )
         values = as_inputs(here, inputs.astype(np.float32) if inputs.dtype == bool else inputs)
-        return Content(values[:, None] if values.ndim == 3 else values, *columns, *last)  # pyright: ignore[reportArgumentType]
+        return Content(values[:, None] if values.ndim == 3 else values, *columns, decimal=spelling.decimal, gone=gone)  # pyright: ignore[reportArgumentType]
     names = names or [str(k) for k in range(inputs.shape[1])]
     require(len(names) == inputs.shape[1], f"{path.name}: columns", len(names), f"must name the {inputs.shape[1]} columns")
     require(inputs.dtype.kind in "buif", here, f"dtype {inputs.dtype}", "must hold numbers", "a CSV may hold words")
     table = {name: column_of(name, inputs[:, k]) for k, name in enumerate(names)}
     table |= {name: as_words(table[name]) for name in choose.categories if name in table}
-    return Content(checked(_features(Table(table, len(inputs)), set(), choose), choose.categories), *columns, *last)  # pyright: ignore[reportArgumentType]
+    features = checked(_features(Table(table, len(inputs)), set(), choose), choose.categories)
+    return Content(features, *columns, decimal=spelling.decimal, gone=gone)  # pyright: ignore[reportArgumentType]
 
 
 @contextmanager
-def _npz(path: Path, *, single: bool = False) -> Iterator[Any]:
-    """The arrays of an .npz, or, with `single`, the array of an .npy."""
+def _npz(path: Path) -> Iterator[NpzFile]:
+    """The arrays of an .npz."""
+    with _intact(path), path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        if not isinstance(file, NpzFile):
+            raise FedtierError("file", str(path), "is a single array, not a .npz", SAVEZ)
+        yield file
+
+
+@contextmanager
+def _intact(path: Path) -> Iterator[None]:
+    """Inside, an .npz or an .npy is read: what is wrong with the file is told by its name."""
     try:
-        if single:
-            yield np.load(path, allow_pickle=False)
-            return
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise FedtierError("file", str(path), "is a single array, not a .npz", SAVEZ)
-            yield file
+        yield
     except FedtierError:
         raise
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
@@ -262,7 +267,7 @@ def _one_each(path: Path, what: str, values: np.ndarray, rows: int, missing_word
     return unsettled(what, values, missing_words)
 
 
-def _array(file: Any, path: Path, names: tuple[str, ...], what: str) -> np.ndarray:
+def _array(file: NpzFile, path: Path, names: tuple[str, ...], what: str) -> np.ndarray:
     for name in names:
         if name in file.files:
             return file[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -47,8 +47,8 @@ class Dataset(NamedTuple):
     label_names: tuple[str, ...]  # what class k was called at the source; () for a regression
     owner: np.ndarray | None = None  # [N] int32, 0 .. clients - 1: the natural client of each row
     owner_names: tuple[str, ...] = ()  # () when owners are mere numbers
-    shift: Any = np.float32(0)  # a number, or an array that broadcasts against one row
-    scale: Any = np.float32(1)
+    shift: np.ndarray | np.floating = np.float32(0)  # a number, or an array that broadcasts against one row
+    scale: np.ndarray | np.floating = np.float32(1)
     test_rows: int = 0  # how many rows at the end are the publisher's test set
     columns: tuple[str, ...] = ()  # names of the features, for tables
     task: Task = "classification"
@@ -119,7 +119,7 @@ class Dataset(NamedTuple):
         scaling = Scaling(self.shape, np.asarray(self.shift, np.float32), np.asarray(self.scale, np.float32))
         return Preparation(Label(self.label, self.label_names), scaling=scaling)
 
-    def model_inputs(self, index: Any = slice(None)) -> np.ndarray:
+    def model_inputs(self, index: np.ndarray | slice = slice(None)) -> np.ndarray:
         """(inputs - shift) * scale in float32, for the rows of `index`. Four times the memory of uint8: ask for a few."""
         return (self.inputs[index].astype(np.float32) - self.shift) * self.scale
 
@@ -194,7 +194,7 @@ def _mean_one(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return (weights / weights[rows].mean()).astype(np.float32)
 
 
-def as_inputs(name: str, values: Any, columns: Sequence[str] = ()) -> np.ndarray:
+def as_inputs(name: str, values: object, columns: Sequence[str] = ()) -> np.ndarray:
     """`values` as uint8 (kept, no copy) or float32; refused when empty, not numeric or not finite."""
     values = np.asarray(values)
     kind = values.dtype.kind

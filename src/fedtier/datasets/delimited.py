@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from .table import (
     with_points,
     words,
 )
-from .text_form import Form, Header, encodings, find_form, find_header, opened
+from .text_form import CellReader, Form, Header, encodings, find_form, find_header, opened
 
 BLOCK = 20_000  # lines in one go
 MISSING_EVERYWHERE: Mapping[str, Collection[str]] = MappingProxyType({})
@@ -172,7 +172,7 @@ def _blocks(path: Path, form: Form, header: Header) -> Iterator[list[list[str]]]
             yield [line[: len(header.names)] for line in block] if header.blank else block
 
 
-def _refuse_width(path: Path, reader: Any, lines: list[list[str]], width: int) -> None:
+def _refuse_width(path: Path, reader: CellReader, lines: list[list[str]], width: int) -> None:
     """Names the first line of another width; the line number is what an editor shows, unless cells hold line breaks."""
     for k, line in enumerate(lines):
         if any(line) and len(line) != width:

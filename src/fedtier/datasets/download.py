@@ -14,11 +14,15 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Literal
 
 from ..errors import FedtierError
 from .archives import unpack
 from .published import CHUNK, Published, digest_of, git_id_of, hint_for, sha256_of
+
+if TYPE_CHECKING:  # loaded where something is fetched
+    from pooch import Pooch
+    from rich.progress import Progress
 
 RECORDED = "checksums.json"  # in the cache: of files whose sha256 was not known before their first download
 DAMAGED = (ValueError, EOFError, tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error)
@@ -71,7 +75,7 @@ def _fetch_file(published: Published, mirror: str, name: str, folder: Path) -> N
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        packed = Path(pooch.retrieve(mirror + name + published.packed, None, "packed", scratch, downloader=_http(name)))
+        packed = Path(pooch.retrieve(mirror + name + published.packed, None, "packed", scratch, downloader=_http(name)))  # pyright: ignore[reportArgumentType]  it is given these three
         part = Path(scratch) / "unpacked"
         with _opened(packed) as source, part.open("wb") as target:
             shutil.copyfileobj(source, target, CHUNK)
@@ -118,7 +122,7 @@ def _archive(published: Published, mirror: str, folder: Path) -> Iterator[Path]:
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        pooch.retrieve(mirror + published.archive, None, "archive", scratch, downloader=_http(published.archive))
+        pooch.retrieve(mirror + published.archive, None, "archive", scratch, downloader=_http(published.archive))  # pyright: ignore[reportArgumentType]
         yield Path(scratch)
 
 
@@ -157,19 +161,19 @@ def _is_whole(path: Path, checksum: str) -> bool:
     return path.is_file() and known is not None and sha256_of(path) == known
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> IO[bytes]:
     """Unpacked on the way, unless a server on the way has unpacked it already."""
     with path.open("rb") as file:
         return gzip.open(path) if file.read(2) == b"\x1f\x8b" else path.open("rb")  # pyright: ignore[reportReturnType]
 
 
-def _http(name: str) -> Any:
+def _http(name: str) -> Callable[[str, str, Pooch], None]:
     from pooch import HTTPDownloader
 
-    def download(url: str, output_file: Any, pooch: Any) -> None:
-        bar: Any = Bar(name)
+    def download(url: str, output_file: str, pooch: Pooch) -> None:
+        bar = Bar(name)
         try:
-            HTTPDownloader(progressbar=bar, chunk_size=CHUNK)(url, output_file, pooch)
+            HTTPDownloader(progressbar=bar, chunk_size=CHUNK)(url, output_file, pooch)  # pyright: ignore[reportArgumentType]  any bar
         finally:
             bar.close()  # pooch closes it only when all went well
 
@@ -181,7 +185,7 @@ class Bar:
 
     def __init__(self, name: str) -> None:
         self.name, self.total = name, 0
-        self.drawn: Any = None
+        self.drawn: Progress | Literal[True] | None = None
 
     def update(self, count: int) -> None:
         if self.drawn is None:
@@ -189,7 +193,7 @@ class Bar:
         if self.drawn is not True:
             self.drawn.update(self.drawn.task_ids[0], advance=count)
 
-    def _start(self) -> Any:
+    def _start(self) -> Progress | Literal[True]:
         if not sys.stderr.isatty():
             size = f" ({self.total / 1e6:.1f} MB)" if self.total else ""
             print(f"fetching {self.name}{size}", file=sys.stderr, flush=True)
@@ -204,10 +208,10 @@ class Bar:
         return drawn
 
     def reset(self) -> None:
-        if self.drawn not in (None, True):
+        if not (self.drawn is None or self.drawn is True):
             self.drawn.reset(self.drawn.task_ids[0])
 
     def close(self) -> None:
-        if self.drawn not in (None, True):
+        if not (self.drawn is None or self.drawn is True):
             self.drawn.stop()
             self.drawn = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from .table import (
 ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 
 
-def is_frame(source: Any) -> bool:
+def is_frame(source: object) -> bool:
     return (
         isinstance(source, dict) or hasattr(source, "column_names") or (hasattr(source, "columns") and hasattr(source, "shape"))
     )
@@ -80,7 +81,7 @@ def _names(frame: Any) -> list[str]:
     return [str(name) for name in found]
 
 
-def _values(frame: Any, name: str) -> Any:
+def _values(frame: Any, name: str) -> np.ndarray:
     if isinstance(frame, dict):
         return np.asarray(frame[name])
     if hasattr(frame, "column_names"):
@@ -131,7 +132,7 @@ def read_arrow(
     return read_frame(frame, texts, (), decimal, empty)
 
 
-def _ipc(pyarrow: Any, path: Path) -> Any:
+def _ipc(pyarrow: ModuleType, path: Path) -> Any:
     """Arrow's two forms of a file: with a footer, or as a stream."""
     with pyarrow.memory_map(str(path)) as source:
         try:

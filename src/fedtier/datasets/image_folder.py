@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..errors import FedtierError, require, whole
 from .table import Words, words
 
+if TYPE_CHECKING:  # loaded where an image is
+    from PIL.Image import Image
+    from PIL.ImageFile import ImageFile
+
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
 SIXTEEN_BITS = ("PNG", "PPM")  # formats whose pixels of mode I have 16 bits
 GREY = ("1", "L", "LA", "I", "I;16", "F")
+
+T = TypeVar("T")
 
 
 class Pictures(NamedTuple):
@@ -100,22 +106,22 @@ def _pixels_of(files: tuple[Path, ...], size: int | None, mode: str | None = Non
     return inputs
 
 
-def _pixels(image: Any, mode: str, size: tuple[int, int]) -> np.ndarray:
+def _pixels(image: ImageFile, mode: str, size: tuple[int, int]) -> np.ndarray:
     wide = image.mode == "F" or (image.mode == "I" and image.format not in SIXTEEN_BITS)
     rule = f"has pixels of 32 bits (mode {image.mode}), of which nobody knows what is white"
     require(not wide, "file", image.filename, rule, "save it with 8 or 16 bits a pixel")
-    image = (_from_16_bits(image) if image.mode.startswith("I") else image).convert(mode)
-    return np.asarray(image if image.size == size else image.resize(size))
+    plain = (_from_16_bits(image) if image.mode.startswith("I") else image).convert(mode)
+    return np.asarray(plain if plain.size == size else plain.resize(size))
 
 
-def _from_16_bits(image: Any) -> Any:
+def _from_16_bits(image: Image) -> Image:
     """The upper 8 bits; Pillow's own conversion clips instead."""
     from PIL import Image
 
     return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
 
 
-def _open(path: Path, look: Any) -> Any:
+def _open(path: Path, look: Callable[[ImageFile], T]) -> T:
     from PIL import Image
 
     try:

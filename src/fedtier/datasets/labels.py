@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def told(gone: Gone) -> str:
     return ", ".join(f"{text!r} in {n} row{'s' * (n > 1)}" for text, n in gone.items())
 
 
-def _first(column: Column) -> Any:
+def _first(column: Column) -> str | float:
     return (
         column.levels[0]
         if isinstance(column, Words) and column.levels

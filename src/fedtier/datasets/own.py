@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ PIXEL_SHIFT, PIXEL_SCALE = np.float32(127.5), np.float32(1 / 127.5)  # bytes fro
 
 
 def from_file(
-    file: Any = None,
+    file: object = None,
     *,
     folder: str | Path | None = None,
     label: str = "label",
@@ -77,7 +76,7 @@ def from_file(
     )  # fmt: skip
     if isinstance(found.rows, np.ndarray) and found.rows.dtype == np.uint8:
         return dataset._replace(inputs=found.rows, shift=PIXEL_SHIFT, scale=PIXEL_SCALE)
-    fill: Any = missing if missing in ("median", "mean", "zero") else "median"
+    fill = missing if missing in ("median", "mean", "zero") else "median"
     return dataset._replace(raw=Raw(found.rows, fill, max_categories))
 
 

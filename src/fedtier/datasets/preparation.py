@@ -13,11 +13,13 @@ scikit-learn's own objects could only be pickled.
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import FedtierError, require
+from ..storage.json_value import Json, as_list, as_whole
 from . import table
 from .table import Column, Table, Words, as_words
 
@@ -168,12 +170,12 @@ NO_NUMBER = "words"
 PLAIN = "write decimals behind a point, and nothing between thousands"
 
 
-def _scaling(content: dict[str, Any]) -> Scaling:
-    shape = tuple(int(side) for side in content["shape"])
+def _scaling(content: Mapping[str, Json]) -> Scaling:
+    shape = tuple(map(as_whole, as_list(content["shape"])))
     return Scaling(shape, *(np.asarray(content[key], np.float32) for key in ("shift", "scale")))
 
 
-def _scaled(scaling: Scaling, rows: Any) -> np.ndarray:
+def _scaled(scaling: Scaling, rows: object) -> np.ndarray:
     rows = np.asarray(rows)
     require(rows.shape[1:] == scaling.shape, "data", rows.shape[1:], f"must be rows of shape {scaling.shape}")
     return (rows.astype(np.float32) - scaling.shift) * scaling.scale

@@ -7,8 +7,8 @@ exam-scores   4,059 pupils of 65 schools in London; the label is a normalised sc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..errors import choice
 from .dataset import Dataset
@@ -35,6 +35,8 @@ def exam_scores(folder: str | Path | None = None) -> Dataset:
     return _pupils(EXAM, folder, label="normexam", owner="school", keep=about, task="regression")
 
 
-def _pupils(published: Published, folder: str | Path | None, **reading: Any) -> Dataset:
+def _pupils(
+    published: Published, folder: str | Path | None, label: str, owner: str, keep: Sequence[str] = (), task: str = "auto"
+) -> Dataset:
     path = next(iter(locate(published, folder).values()))
-    return from_file(path, **reading)._replace(name=published.name)
+    return from_file(path, label=label, owner=owner, keep=keep, task=task)._replace(name=published.name)

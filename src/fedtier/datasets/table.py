@@ -12,7 +12,7 @@ import numbers
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Table(NamedTuple):
         return self._replace(columns={name: self.columns[name] for name in names})
 
 
-def take(column: Column, rows: Any) -> Column:
+def take(column: Column, rows: np.ndarray | slice) -> Column:
     return Words(column.codes[rows], column.levels) if isinstance(column, Words) else column[rows]
 
 
@@ -201,7 +201,7 @@ def number(text: str) -> float:
         return np.nan
 
 
-def _valued(column: Words, values: Any) -> np.ndarray:
+def _valued(column: Words, values: object) -> np.ndarray:
     return np.append(np.asarray(values, np.float64), np.nan)[column.codes]
 
 
@@ -216,19 +216,19 @@ def first_date(column: Column) -> str:
     return next(level for level in column.levels if _DATE.fullmatch(level)) if isinstance(column, Words) else ""
 
 
-def column_of(name: str, values: Any, decimal: str = "") -> Column:
+def column_of(name: str, values: object, decimal: str = "") -> Column:
     """An array or a list of any kind as a column: what is None, NaN, NaT or a word for it is missing. `decimal` as in
     `settled`."""
     found = unsettled(name, values)
     return settled(found, decimal)[0] if isinstance(found, Words) and not are_times(values) else found
 
 
-def are_times(values: Any) -> bool:
+def are_times(values: object) -> bool:
     """Is this an array of dates or spans of time, which are no numbers whatever their texts look like?"""
     return np.asarray(values).dtype.kind in "mM"
 
 
-def unsettled(name: str, values: Any, missing_words: Collection[str] = MISSING) -> Column:
+def unsettled(name: str, values: object, missing_words: Collection[str] = MISSING) -> Column:
     """`column_of` before texts become numbers. Whole numbers that a float64 cannot tell apart stay words."""
     values = np.asarray(values)
     if values.ndim != 1:
@@ -255,7 +255,7 @@ def unsettled(name: str, values: Any, missing_words: Collection[str] = MISSING) 
     return words(texts_of(values), missing_words)
 
 
-def texts_of(values: Any) -> list[str]:
+def texts_of(values: object) -> list[str]:
     """The cells of an array or a list of any kind as texts; "" where there is nothing."""
     return ["" if _is_nothing(cell) else _text(cell) for cell in np.asarray(values).tolist()]
 
@@ -263,14 +263,14 @@ def texts_of(values: Any) -> list[str]:
 NOT_FLAT = "not one value per cell"
 
 
-def _is_nothing(cell: Any) -> bool:
+def _is_nothing(cell: object) -> bool:
     """None, NaN, and what pandas and polars have in their place."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(cell, float) and math.isnan(cell)
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     if isinstance(cell, datetime.datetime | datetime.date):
         return cell.isoformat().split(".")[0]
     return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)

@@ -9,10 +9,10 @@ import io
 import lzma
 import zipfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,8 +20,23 @@ from ..errors import FedtierError, require
 
 SAMPLE = 1 << 17  # characters that are looked at to find the separator
 SEPARATORS = (",", ";", "\t", "|", " ")
-PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+PACKED: dict[str, Callable[[Path], gzip.GzipFile | lzma.LZMAFile | bz2.BZ2File]] = {
+    ".gz": gzip.GzipFile,
+    ".xz": lzma.LZMAFile,
+    ".bz2": bz2.BZ2File,
+}
 ENDINGS = (".csv", ".tsv", ".txt", ".data", ".dat", ".tab")
+
+
+class CellReader(Protocol):
+    """What the csv module gives: the cells of one line after another, and how many lines have been read."""
+
+    @property
+    def line_num(self) -> int: ...
+
+    def __iter__(self) -> Iterator[list[str]]: ...
+
+    def __next__(self) -> list[str]: ...
 
 
 class Form(NamedTuple):
@@ -32,7 +47,7 @@ class Form(NamedTuple):
     encoding: str
     strict: bool = False  # refuse a quote inside a cell, and one that is never closed
 
-    def reader(self, lines: Iterable[str]) -> Any:
+    def reader(self, lines: Iterable[str]) -> CellReader:
         return csv.reader(lines, delimiter=self.separator, quotechar=self.quote, skipinitialspace=True, strict=self.strict)
 
 
@@ -53,14 +68,12 @@ def is_delimited(path: Path) -> bool:
 def opened(path: Path, encoding: str) -> io.TextIOWrapper:
     """The text inside, unpacked on the way."""
     ending = path.suffix.lower()
-    if ending == ".zip":
-        raw: Any = _member(path)
-    else:
-        raw = PACKED[ending](path, "rb") if ending in PACKED else path.open("rb")
+    unpack = _member if ending == ".zip" else PACKED.get(ending)
+    raw = path.open("rb") if unpack is None else unpack(path)
     return io.TextIOWrapper(raw, encoding=encoding, newline="")
 
 
-def _member(path: Path) -> Any:
+def _member(path: Path) -> IO[bytes]:
     archive = zipfile.ZipFile(path)
     inside = [
         entry.filename for entry in archive.infolist() if not entry.is_dir() and not entry.filename.startswith("__MACOSX")
