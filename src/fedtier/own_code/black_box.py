@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, ArrayLike, Key, PyTree
 
 from .. import trees
 from ..errors import FedtierError, require
@@ -23,7 +22,7 @@ from ..federation import View
 from ..problem import Bilevel
 from ..protocol import foreign
 
-Solver = Callable[..., Any]
+Solver = Callable[..., PyTree]  # (x, rows, steps, seed) -> y
 ARGUMENTS = "local(x, rows, steps, seed)"
 
 
@@ -41,8 +40,8 @@ def check_solver(solver: Solver) -> None:
 def adopt_solver(problem: Bilevel, solver: Solver) -> Bilevel:
     """The problem whose lower level `solver` solves. Nothing that contains it can be compiled: see `uncompiled`."""
 
-    def solve(x: PyTree, start: PyTree, view: View, spec: Any, steps: Any, key: Any) -> PyTree:
-        def host(x: PyTree, start: PyTree, steps: Any, words: Any, view: View) -> PyTree:
+    def solve(x: PyTree, start: PyTree, view: View, spec: PyTree, steps: ArrayLike, key: Key[Array, ""]) -> PyTree:
+        def host(x: PyTree, start: PyTree, steps: np.ndarray, words: np.ndarray, view: View) -> PyTree:
             if int(steps) == 0:
                 return start
             given = trees.map(np.array, x)  # its own copy: x must stay as it is
@@ -61,13 +60,13 @@ def _rows(view: View) -> PyTree:
     return trees.map(lambda a: np.asarray(a)[index], view.arrays)
 
 
-def _like(found: Any, x: PyTree) -> PyTree:
+def _like(found: PyTree, x: PyTree) -> PyTree:
     """What the solver returned, in the numbers of x; refused where its form is another. Numbers that are not finite make the
     reply a lost one."""
     same = jax.tree.structure(found) == jax.tree.structure(x)
     require(same, "local", type(found).__name__, f"must return what it gets as x, a {type(x).__name__}")
 
-    def leaf(new: Any, old: Any) -> np.ndarray:
+    def leaf(new: ArrayLike, old: np.ndarray) -> np.ndarray:
         array = np.asarray(new)
         fits = array.dtype.kind in "fiu" and array.shape == old.shape
         require(fits, "local", f"{array.dtype} {array.shape}", f"must return numbers of the shape {old.shape}")

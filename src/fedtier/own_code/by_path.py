@@ -19,7 +19,7 @@ import linecache
 import sys
 import traceback
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +27,9 @@ from typing import Any, NamedTuple
 
 from ..errors import FedtierError, nearest, require
 from ..methods import registry
+from ..methods.method import Method
 from ..problem import Bilevel, Loss
+from ..storage.json_value import Json
 from .held import PREFIX, Held, is_object, value_of
 
 MARK = ".py:"  # what tells a path from a name
@@ -67,9 +69,9 @@ def bare(word: str) -> str:
     return f"{file.name}:{name}"
 
 
-def anchored(word: Any, folder: Path) -> Any:
+def anchored(word: Json, folder: Path) -> Json:
     """The word with its file looked for here first, then in `folder`, where the configuration lies."""
-    if not is_path(word) or Place.of(word).file.is_file():
+    if not (isinstance(word, str) and is_path(word)) or Place.of(word).file.is_file():
         return word
     file, name = Place.of(word)
     return f"{(folder / file).absolute()}:{name}" if (folder / file).is_file() else word
@@ -78,13 +80,13 @@ def anchored(word: Any, folder: Path) -> Any:
 def find(key: str, word: str) -> Callable[..., Any]:
     """The function that the word names, from the program or from the user's file."""
     found = value_of(key, word) if is_object(word) else _in_file(key, word)
-    require(
-        callable(found), key, str(word), f"is a {type(found).__name__}, not a function", f"def {short(word)}(...): return ..."
-    )
+    if not callable(found):
+        hint = f"def {short(word)}(...): return ..."
+        raise FedtierError(key, str(word), f"is a {type(found).__name__}, not a function", hint)
     return found
 
 
-def _in_file(key: str, word: str) -> Any:
+def _in_file(key: str, word: str) -> object:
     file, name = Place.of(word)
     module = load_file(key, file)
     if not hasattr(module, name):
@@ -172,7 +174,7 @@ def method_entry(word: str) -> registry.Entry:
         len(wants.required) == 1, key, str(word), rule, "def method(problem, *, client_lr=0.1): give every option a default"
     )
 
-    def keys_to_parts(**given: Any) -> dict[str, Any]:
+    def keys_to_parts(**given: object) -> dict[str, object]:
         return given
 
     keys_to_parts.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
@@ -180,24 +182,25 @@ def method_entry(word: str) -> registry.Entry:
     )
     keys_to_parts.__annotations__ = {name: _kind(factory, one) for name, one in wants.options.items()}
 
-    def make(problem: Any, **options: Any) -> Any:
+    def make(problem: Bilevel, **options: object) -> Method:
         with calling(key, word):
             made = factory(problem, **options)
         rule = f"must return a Method, not a {type(made).__name__}"
-        require(isinstance(made, registry.Method), key, str(word), rule, "from fedtier.methods import Method")
+        if not isinstance(made, Method):
+            raise FedtierError(key, str(word), rule, "from fedtier.methods import Method")
         return made
 
     first = (inspect.getdoc(factory) or "").partition("\n")[0]
     return registry.Entry(make, keys_to_parts, short(word), "your own", first or "a method of your own")
 
 
-def _kind(factory: Callable[..., Any], option: inspect.Parameter) -> Any:
+def _kind(factory: Callable[..., object], option: inspect.Parameter) -> object:
     """The type that a value of this option must have: its annotation's, else its default's."""
     try:
         known = typing.get_type_hints(factory)
     except Exception:  # annotations that name what is not there are no reason to refuse the function
         known = {}
-    return known.get(option.name, type(option.default) if option.default is not None else Any)
+    return known.get(option.name, type(option.default) if option.default is not None else object)
 
 
 def problem_options(word: str) -> dict[str, inspect.Parameter]:
@@ -216,7 +219,7 @@ def is_bilevel(word: str) -> bool:
     return isinstance(word, Held) and isinstance(word.value, Bilevel)
 
 
-def own_problem(word: str, loss: Loss | None, options: dict[str, Any]) -> Bilevel:
+def own_problem(word: str, loss: Loss | None, options: Mapping[str, object]) -> Bilevel:
     """The user's problem, made with the loss of the model on the data."""
     if isinstance(word, Held) and isinstance(word.value, Bilevel):
         return word.value
@@ -225,7 +228,8 @@ def own_problem(word: str, loss: Loss | None, options: dict[str, Any]) -> Bileve
     with calling("method.problem", word):
         made = factory(loss, **options)
     rule = f"must return a Bilevel, not a {type(made).__name__}"
-    require(isinstance(made, Bilevel), "method.problem", str(word), rule, "from fedtier.problem import Bilevel")
+    if not isinstance(made, Bilevel):
+        raise FedtierError("method.problem", str(word), rule, "from fedtier.problem import Bilevel")
     return made
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TypedDict
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ..engines.battery import method_claims, problem_claims
 from ..errors import FedtierError
@@ -22,8 +23,23 @@ from ..problem import Bilevel, Rows, cross_entropy, softmax
 from .by_path import calling, load_file, signature_of
 
 
-def check_file(file: Path) -> dict[str, Any]:
-    """{"file", "claims": [{"claim", "holds", "why"}]} for what the file defines."""
+class CheckedClaim(TypedDict):
+    """One claim of the battery, for machines."""
+
+    claim: str
+    holds: bool
+    why: str
+
+
+class Checked(TypedDict):
+    """What the battery says of a file, for machines."""
+
+    file: str
+    claims: list[CheckedClaim]
+
+
+def check_file(file: Path) -> Checked:
+    """What is found of what the file defines."""
     module = load_file("FILE", file)
     claims = []
     for name in ("method", "problem"):
@@ -35,10 +51,10 @@ def check_file(file: Path) -> dict[str, Any]:
         claims += problem_claims(*_problem(file, module))
     if not claims:
         raise FedtierError("FILE", str(file), "defines neither method nor problem", "def method(problem): return Method(...)")
-    return {"file": str(file), "claims": [claim._asdict() for claim in claims]}
+    return {"file": str(file), "claims": [{"claim": claim.claim, "holds": claim.holds, "why": claim.why} for claim in claims]}
 
 
-def _problem(file: Path, module: ModuleType) -> tuple[Any, ...]:
+def _problem(file: Path, module: ModuleType) -> tuple[Bilevel, PyTree, PyTree]:
     """What `problem_claims` takes, from either form of the function."""
     word = f"{file}:problem"
     asks = signature_of("FILE", word).required

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ..datasets import OPTIONS, Dataset
+from ..datasets import OPTIONS, SETS, Dataset
 from ..datasets.dataset import as_inputs, tenths_of
 from ..datasets.frames import is_frame
 from ..datasets.labels import ordered
-from ..datasets.own import from_file
 from ..datasets.table import as_words, unsettled
 from ..errors import FedtierError, require
 from .by_path import calling, find, short, signature_of
 
 
-def own_data(word: str, options: dict[str, Any]) -> Dataset:
+def own_data(word: str, options: Mapping[str, object]) -> Dataset:
     """The rows of the loader that data.name stands for; `options` are its own, and those of a table that it may return."""
     loader, known = find("data.name", word), signature_of("data.name", word)
     rule = f"asks for {', '.join(known.required)} without a default"
@@ -30,15 +28,14 @@ def own_data(word: str, options: dict[str, Any]) -> Dataset:
     return as_dataset(found, {key: value for key, value in options.items() if key not in given}, short(word))
 
 
-def as_dataset(found: Any, options: dict[str, Any], name: str) -> Dataset:
+def as_dataset(found: object, options: Mapping[str, object], name: str) -> Dataset:
     """A Dataset as it is; a frame read as a file is; (inputs, labels) or (inputs, labels, owner) as the arrays of an .npz."""
     if isinstance(found, Dataset):
         return found
     reading = {key: value for key, value in options.items() if key in OPTIONS["file"] and key not in ("file", "folder")}
     if is_frame(found):
-        return from_file(found, **reading)._replace(name=name)
-    pair = isinstance(found, tuple | list) and len(found) in (2, 3)
-    if not pair:
+        return SETS["file"].loader(found, **reading)._replace(name=name)
+    if not isinstance(found, tuple | list) or len(found) not in (2, 3):
         rule = f"gives a {type(found).__name__}"
         raise FedtierError(
             "data", name, rule, "a Dataset, a DataFrame, a dict of columns, (inputs, labels) or (inputs, labels, owner)"
@@ -48,7 +45,7 @@ def as_dataset(found: Any, options: dict[str, Any], name: str) -> Dataset:
     with tempfile.TemporaryDirectory() as folder:  # one way to read arrays, with all its checks
         file = Path(folder) / "arrays.npz"
         np.savez(file, allow_pickle=False, **arrays)
-        return from_file(file, **reading)._replace(name=name)
+        return SETS["file"].loader(file, **reading)._replace(name=name)
 
 
 def raw_dataset(arrays: Sequence[np.ndarray], name: str) -> Dataset:

@@ -8,7 +8,6 @@ be read and shown everywhere, but run again only by the program that has the obj
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from ..errors import FedtierError
 
@@ -18,15 +17,15 @@ PREFIX = "python:"
 class Held(str):
     """The text `python:NAME` with the object that it stands for."""
 
-    value: Any
+    value: object
     mark: str  # tells it from every other object, of this program or another
 
-    def __new__(cls, name: str, value: Any) -> Held:
+    def __new__(cls, name: str, value: object) -> Held:
         word = super().__new__(cls, PREFIX + name)
         word.value, word.mark = value, uuid.uuid4().hex
         return word
 
-    def __getnewargs__(self) -> tuple[str, Any]:
+    def __getnewargs__(self) -> tuple[str, object]:
         return self.removeprefix(PREFIX), self.value
 
 
@@ -40,14 +39,14 @@ def is_elsewhere(word: object) -> bool:
     return is_object(word) and not isinstance(word, Held)
 
 
-def marked(word: Any) -> Any:
+def marked(word: object) -> object:
     """What tells the word from others: two objects of one name are two things, and no run of one is found for the other."""
     if isinstance(word, list):
         return [marked(one) for one in word]
     return f"{word} {word.mark}" if isinstance(word, Held) else word
 
 
-def value_of(key: str, word: Any) -> Any:
+def value_of(key: str, word: object) -> object:
     """The object of a word that holds one, any other value as it is; refuses a word whose object is elsewhere."""
     if isinstance(word, Held):
         return word.value
