@@ -25,6 +25,7 @@ from ..engines import State
 from ..engines.engine import check_federation, initial_state
 from ..errors import NOTHING, require
 from ..experiments.assemble import Experiment
+from ..experiments.metric_row import Row
 from ..experiments.metrics import Quality, Scores, evaluated_clients, global_scores
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row
@@ -224,10 +225,10 @@ class _Server:
         steps = int(ledger.local_steps) * self.experiment.method.solves
         spent = Spent(int(ledger.bytes_down), int(ledger.bytes_up), steps)
         seconds = {"compile": 0.0, "run": self.seconds()}
-        line = row(scores, 0, number, self.run.config.run.seed, spent, seconds, self.experiment.unit(0))
+        line: Row = row(scores, 0, number, self.run.config.run.seed, spent, seconds, self.experiment.unit(0))
         if number == self.run.config.run.rounds:  # of the global model: a site's rows and predictions are its own
             x = jax.tree.map(lambda a: a[None], self.experiment.method.global_model(ledger.server))
-            line |= verdict_row(verdicts(self.experiment, self.judges, x, ()).get(0, []))
+            line = {**line, **verdict_row(verdicts(self.experiment, self.judges, x, ()).get(0, []))}
         self.store.append([line])
         self.written += 1
         self.store.write("sites.json", json.dumps(_table(self.run.wire.sites, ledger), indent=1).encode())

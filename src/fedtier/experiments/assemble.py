@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Key, PyTree
 
 from .. import datasets as data_sets
 from .. import keys
@@ -41,7 +41,7 @@ class Experiment(NamedTuple):
     federation: Federation
     plan: Plan
     x: PyTree
-    key: Any
+    key: Key[Array, "seeds"]
     steps: np.ndarray  # [R + 1, m] H_{i,r} before stragglers; row R for the final personal models
     new: Newcomers | None = None  # the clients that never train; windows with a leading axis for the seeds
 
@@ -147,7 +147,7 @@ def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilev
     )
 
 
-def with_options(experiment: Experiment, options: dict[str, Any]) -> Experiment:
+def with_options(experiment: Experiment, options: Mapping[str, object]) -> Experiment:
     """The same experiment with other values in [method]; they may be traced, so nothing is checked."""
     method_table = experiment.config.method.model_copy(update=options)
     config = experiment.config.model_copy(update={"method": method_table})
@@ -182,7 +182,7 @@ def _with_attackers(config: Config, dataset: Dataset, federation: Federation, cl
     return federation._replace(spec=AttackSpec(*federation.spec, attacks=jnp.asarray(attacks)))
 
 
-def _lower_level(problem: Bilevel, given: dict[str, Any]) -> LowerLevel:
+def _lower_level(problem: Bilevel, given: Mapping[str, Any]) -> LowerLevel:
     """The solver of y_i(x) by which f is measured: the method's own local part, or the one of its keys."""
     keys = {key: given[key] for key in flat.KEYS_OF_PARTS["local"] if key in given}
     local = given["local"] if isinstance(given.get("local"), ProjectedSgd) else flat.local(**keys)
@@ -220,7 +220,7 @@ def _federation(
     return with_seat(federation) if config.method.server_seat else federation, new
 
 
-def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:
+def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Spec | QuadraticSpec:
     radius = config.method.radius
     if radius is not None:
         fits = np.ndim(radius) == 0 or np.shape(radius) == (clients,)
@@ -232,9 +232,9 @@ def _spec(config: Config, dataset: Dataset, spec: Spec, clients: int) -> Any:
 
 
 def _first_model(
-    config: Config, dataset: Dataset, model: Model | None, problem: Bilevel, federation: Federation, key: Any
+    config: Config, dataset: Dataset, model: Model | None, problem: Bilevel, federation: Federation, key: Key[Array, "seeds"]
 ) -> PyTree:
-    def init(key: Any) -> PyTree:
+    def init(key: Key[Array, ""]) -> PyTree:
         if model is None:
             return start_of(config.model, jnp.zeros(dataset.shape))
         return model.init(keys.at(key, keys.BEFORE_ROUND_0, Tag.INIT))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from .. import datasets as data_sets
 from ..datasets import Dataset
@@ -174,7 +174,7 @@ def _natural_with_new(
     return federation, Newcomers(*_cut(whole, jnp.asarray(held, jnp.int32)))
 
 
-def _cut(whole: Window, held: Any) -> tuple[Window, Window]:
+def _cut(whole: Window, held: Array) -> tuple[Window, Window]:
     """The first rows of each window, and the last `held` ones."""
     return Window(whole.start, whole.size - held), Window(whole.start + whole.size - held, held)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ..errors import choice, require
+from ..errors import FedtierError, choice, require
+from ..storage.json_value import Json
 
 STEPS = ("server_lr", "client_lr", "fine_tune")
 SEARCHABLE = ("penalty", "proximity", *STEPS[:2], "server_rate", *STEPS[2:])
@@ -13,14 +13,17 @@ SEARCHABLE = ("penalty", "proximity", *STEPS[:2], "server_rate", *STEPS[2:])
 Grid = dict[str, list[float]]
 
 
-def checked_grid(name: str, given: Any) -> Grid:
+def checked_grid(name: str, given: Json) -> Grid:
     """The table of lists called `name`, its keys and numbers checked."""
-    require(isinstance(given, dict), name, given, "must be a table of lists", "penalty = [1, 10]")
+    if not isinstance(given, dict):
+        raise FedtierError(name, given, "must be a table of lists", "penalty = [1, 10]")
+    grid: Grid = {}
     for key, values in given.items():
         choice(name, key, SEARCHABLE)
-        numbers = isinstance(values, list) and values and all(isinstance(v, int | float) and v >= 0 for v in values)
-        require(bool(numbers), f"{name}.{key}", values, "must be a list of numbers of at least 0")
-    return {key: [float(v) for v in values] for key, values in given.items()}
+        grid[key] = [float(v) for v in values if isinstance(v, int | float) and v >= 0] if isinstance(values, list) else []
+        fits = isinstance(values, list) and values and len(grid[key]) == len(values)
+        require(fits, f"{name}.{key}", values, "must be a list of numbers of at least 0")
+    return grid
 
 
 def points_of(grid: Grid) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def _known(probabilities: np.ndarray | None) -> np.ndarray:
     return probabilities
 
 
-def _of(name: str, **options: Any) -> Callable[[Rows], float]:
+def _of(name: str, **options: str | int) -> Callable[[Rows], float]:
     """scikit-learn's function of this name, from the true and the predicted labels."""
 
     def judge(rows: Rows) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ from ..datasets import Dataset
 from ..datasets.table import Table
 from ..federation import Federation
 from ..methods import registry
+from ..storage.json_value import Json, as_list, as_text, as_whole
 from .assemble import Experiment, federate
 from .config import Config
 from .data import client_names, load_raw, new_names
@@ -36,14 +38,14 @@ class LabelCounts(NamedTuple):
     def to_json(self) -> bytes:
         return json.dumps(self.as_object()).encode()
 
-    def as_object(self) -> dict[str, Any]:
+    def as_object(self) -> dict[str, Json]:
         return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in self._asdict().items()}
 
     @classmethod
-    def from_object(cls, content: dict[str, Any]) -> LabelCounts:
+    def from_object(cls, content: Mapping[str, Json]) -> LabelCounts:
         clients, held, server, test = (np.asarray(content[key]) for key in ("clients", "held", "server", "test"))
-        labels, names, said = (tuple(content[key]) for key in ("labels", "names", "said"))
-        return cls(content["title"], content["seed"], labels, names, clients, held, server, test, said)
+        labels, names, said = (tuple(map(as_text, as_list(content[key]))) for key in ("labels", "names", "said"))
+        return cls(as_text(content["title"]), as_whole(content["seed"]), labels, names, clients, held, server, test, said)
 
 
 def count_labels(config: Config) -> LabelCounts:
@@ -81,7 +83,7 @@ def _count(config: Config, dataset: Dataset, federation: Federation) -> LabelCou
     index, strata = np.asarray(federation.index), dataset.strata
     classes = max(len(dataset.strata_names), int(strata.max()) + 1)
 
-    def counts(start: Any, size: Any) -> np.ndarray:
+    def counts(start: np.ndarray, size: np.ndarray) -> np.ndarray:
         return np.bincount(strata[index[int(start) : int(start) + int(size)]], minlength=classes)
 
     held = np.asarray(federation.held.size)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from .. import keys, trees
 from ..compilation import jitted
@@ -26,21 +26,25 @@ from ..problem import Rows, residuals
 from ..protocol import message_shapes
 from .assemble import Algorithm, Experiment
 from .bundle.keep import is_kept
+from .metric_row import Spread
 
 FEWEST = 10  # held-back rows from which a client may be the worst one: two rows say nothing about a model
+
+Values = Array | np.ndarray  # a number for each seed, and for each client where [c] is said
+NONE: Values = np.nan  # pyright: ignore[reportAssignmentType]  no number, in whatever shape the others have
 
 
 class Quality(NamedTuple):
     """How well a model predicts some rows, each counting by its weight where rows have weights. NaN where the task has no such
     number, or there are no rows."""
 
-    accuracy: Any = np.nan  # share of the rows whose class is right
-    rmse: Any = np.nan  # of a regression: root of the mean squared error, in deviations of the label
-    mae: Any = np.nan  # mean absolute error, likewise
-    r2: Any = np.nan  # 1 - squared error / variance of the labels of these rows
+    accuracy: Values = NONE  # share of the rows whose class is right
+    rmse: Values = NONE  # of a regression: root of the mean squared error, in deviations of the label
+    mae: Values = NONE  # mean absolute error, likewise
+    r2: Values = NONE  # 1 - squared error / variance of the labels of these rows
 
     @property
-    def main(self) -> Any:
+    def main(self) -> Array:
         """The one number to show: the accuracy, or the rmse of a regression."""
         return jnp.where(jnp.isnan(self.accuracy), self.rmse, self.accuracy)
 
@@ -48,13 +52,13 @@ class Quality(NamedTuple):
 class Scores(NamedTuple):
     """One evaluation of one seed. NaN where there is nothing to measure."""
 
-    f1: Any
-    global_loss: Any  # on the global test rows
+    f1: Values
+    global_loss: Values  # on the global test rows
     test: Quality  # of the global model on the global test rows
-    f2: Any  # [c] of the evaluated clients
+    f2: Values  # [c] of the evaluated clients
     personal: Quality  # [c] of the personal model on the client's own held-back rows
     shared: Quality  # [c] of the global model on the same rows
-    held: Any  # [c] how many rows these are
+    held: Values  # [c] how many rows these are
     models: PyTree = ()  # [c, ...] the personal models themselves, where they are kept
 
 
@@ -77,7 +81,7 @@ def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> 
         right = weighted_mean(lambda rows: jnp.argmax(model.apply(x, rows.inputs), axis=-1) == rows.labels, view)
         return Quality(accuracy=right)
 
-    def mean(function: Callable[[Rows], Any]) -> Any:
+    def mean(function: Callable[[Rows], Values]) -> Array:
         return weighted_mean(function, view)
 
     squared, centre = mean(lambda rows: residuals(model, x, rows) ** 2), mean(lambda rows: rows.labels)
@@ -86,21 +90,23 @@ def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> 
     return Quality(rmse=jnp.sqrt(squared), mae=mean(lambda rows: jnp.abs(residuals(model, x, rows))), r2=known)
 
 
-def weighted_mean(function: Callable[[Rows], Any], view: View) -> Any:
+def weighted_mean(function: Callable[[Rows], Values], view: View) -> Array:
     """sum w_k function(row k) / sum w_k over the rows of `view`, as scikit-learn's sample_weight has it; the plain mean where
     rows have no weights; NaN where there are no rows, or all of them weigh nothing."""
     if not isinstance(view.arrays, Rows) or view.arrays.weights is None:
-        return mean_over_rows(function, view)
+        return mean_over_rows(lambda rows: jnp.asarray(function(rows)), view)
     return mean_over_rows(lambda rows: rows.weights * function(rows), view) / mean_over_rows(lambda rows: rows.weights, view)
 
 
-def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Quality]:
+def global_scores(
+    algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View
+) -> tuple[Array | float, Array | float, Quality]:
     """(f1 on the server's rows, 0 where it has none; loss on the test rows; quality on them). f1 is the objective, whose
     weights have mean 1 over the training rows; the test loss is a weighted mean over the test rows."""
     if x is None:
         return jnp.nan, jnp.nan, Quality()
 
-    def losses(rows: PyTree) -> Any:
+    def losses(rows: PyTree) -> Array:
         return jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows)
 
     own = mean_over_rows(losses, server) if algorithm.problem.central else jnp.zeros(())
@@ -108,9 +114,9 @@ def global_scores(algorithm: Algorithm | Experiment, x: PyTree | None, server: V
 
 
 def client_scores(
-    algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn,
+    algorithm: Algorithm | Experiment, state: PyTree, x: PyTree | None, view: View, held: View, spec: PyTree, turn: Turn,
     judge: Callable[[PyTree | None, View], Quality] | None = None,
-) -> tuple[tuple[Any, Quality, Quality], PyTree]:  # fmt: skip
+) -> tuple[tuple[Array | float, Quality, Quality], PyTree]:  # fmt: skip
     """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model. `judge` is
     `quality` of the algorithm, compiled where the rest is not."""
     judge = judge or partial(quality, algorithm)
@@ -125,12 +131,12 @@ def client_scores(
 def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:
     """What an engine's `evaluate` is to compute for `scores_of`; with `keep` it hands out the personal models too."""
 
-    def of_model(x: PyTree | None, server: View, test: View) -> tuple[Any, Any, Any]:
+    def of_model(x: PyTree | None, server: View, test: View) -> tuple[Array | float, Array | float, Quality]:
         return global_scores(experiment, x, server, test)
 
     judge = None if experiment.compiles else jitted(partial(quality, experiment))
 
-    def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: Any, turn: Turn) -> tuple[Any, ...]:
+    def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: PyTree, turn: Turn) -> tuple[PyTree, ...]:
         scores, y = client_scores(experiment, client, x, view, held, spec, turn, judge)
         return (*scores, held.size, y if keep else ())
 
@@ -167,7 +173,7 @@ def _alike(rows: PyTree) -> PyTree:
     return rows._replace(weights=jnp.ones_like(rows.weights))
 
 
-def spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
+def spread(values: Values, held: Values | None = None) -> Spread:
     """Mean over the clients that have a value, each counting once; `by_rows` is the mean in which each of the `held` rows
     counts once; worst and 10th percentile are over those with at least FEWEST held-back rows. NaN in `held`: nobody says how
     many rows that client holds back, so there is no mean by rows, and the client may be the worst."""
@@ -183,7 +189,7 @@ def spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, floa
     }
 
 
-def error_spread(values: np.ndarray, held: np.ndarray | None = None) -> dict[str, float | None]:
+def error_spread(values: Values, held: Values | None = None) -> Spread:
     """`spread` of errors, of which the largest is the worst."""
     mirrored = spread(-values, held)
     return {name: None if mirrored[of] is None else -mirrored[of] for name, of in WORST_ERRORS.items()}  # pyright: ignore[reportOptionalOperand]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..datasets import Dataset
 from ..errors import FedtierError, require
 from ..own_code.by_path import Place, is_own, is_path
 from ..problem import Loss, Model, cnn, cross_entropy, huber_error, linear, mlp, scaled, softmax, squared_error
+from ..storage.json_value import Json, as_text
 from .config import Config, ModelTable
 from .own_models import own_model
 
@@ -19,14 +20,14 @@ from .own_models import own_model
 class Recipe(NamedTuple):
     """How to build a model: what [model] says, and the form of its inputs and outputs."""
 
-    table: dict[str, Any]  # the keys of [model]
+    table: Mapping[str, Json]  # the keys of [model]
     shape: tuple[int, ...]  # of one row, as the model sees it
     outputs: int  # one per class, or 1 for a regression
     task: Literal["classification", "regression"]
 
     def build(self) -> Model:
         """The model, fed with inputs that are scaled already."""
-        table, outputs, features = ModelTable(**self.table), self.outputs, math.prod(self.shape)
+        table, outputs, features = ModelTable.model_validate(self.table), self.outputs, math.prod(self.shape)
         numeric = self.task == "regression"
         if is_own(table.name):
             return own_model(table, self.shape, outputs)
@@ -48,11 +49,12 @@ def recipe_of(config: Config, dataset: Dataset) -> Recipe:
     return Recipe(absolute(config.model.model_dump()), dataset.shape, dataset.outputs, task)
 
 
-def absolute(table: dict[str, Any]) -> dict[str, Any]:
+def absolute(table: dict[str, Json]) -> dict[str, Json]:
     """[model] with the file of a model of one's own by its whole path, so that it is found from anywhere on this machine."""
-    if not is_path(table["name"]):
+    word = as_text(table["name"])
+    if not is_path(word):
         return table
-    file, name = Place.of(table["name"])
+    file, name = Place.of(word)
     return table | {"name": f"{file.absolute()}:{name}"}
 
 

@@ -8,12 +8,12 @@ A method without a global model starts where its clients did. A newcomer's weigh
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, ArrayLike, PyTree
 
 from ..compilation import jitted
 from ..engines import State
@@ -21,8 +21,10 @@ from ..errors import FedtierError, require
 from ..federation import View, Window
 from ..methods.method import Method, Turn, turn_of
 from ..problem import Spec
+from ..storage.json_value import Json
 from .assemble import Experiment
 from .config import Config
+from .metric_row import AtTheEnd
 from .metrics import Quality, error_spread, quality, spread
 
 FIRST = 2**30  # newcomers are numbered from here on: no client of a run draws at the same address
@@ -33,7 +35,7 @@ class NewScores(NamedTuple):
 
     adapted: Quality  # of the model made for it
     shared: Quality  # of the global model
-    held: Any  # how many rows these are
+    held: np.ndarray  # how many rows these are
 
 
 def spec_of_newcomer(config: Config, radius: float | None = None) -> Spec:
@@ -75,7 +77,7 @@ def newcomer_evaluator(experiment: Experiment) -> Callable[[State, int], NewScor
 
         return jax.lax.map(one, (jnp.arange(count), Window(*train), Window(*held)))
 
-    def all_seeds(arrays: PyTree, number: Any, steps: Any, *members: Any) -> tuple[Quality, Quality]:
+    def all_seeds(arrays: PyTree, number: Array, steps: Array, *members: PyTree) -> tuple[Quality, Quality]:
         return jax.lax.map(lambda member: one_seed((*member, number, steps, arrays)), members)
 
     program, new = jitted(all_seeds), experiment.new
@@ -90,11 +92,11 @@ def newcomer_evaluator(experiment: Experiment) -> Callable[[State, int], NewScor
     return evaluate
 
 
-def _full(values: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _full(values: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(np.asarray(values).reshape(*np.shape(values), *[1] * (len(shape) - np.ndim(values))), shape)
 
 
-def newcomer_row(scores: NewScores | None, s: int, unit: float | None) -> dict[str, Any]:
+def newcomer_row(scores: NewScores | None, s: int, unit: float | None) -> AtTheEnd:
     """What the line of seed number s says of the newcomers: nothing where there are none."""
     if scores is None:
         return {}
@@ -106,12 +108,12 @@ def newcomer_row(scores: NewScores | None, s: int, unit: float | None) -> dict[s
     return {"new_clients": {name: error_spread(values[s] * unit, held) for name, values in errors.items()}}
 
 
-def newcomers_told(scores: NewScores | None, names: tuple[str, ...], s: int, unit: float | None) -> dict[str, Any]:
+def newcomers_told(scores: NewScores | None, names: tuple[str, ...], s: int, unit: float | None) -> dict[str, Json]:
     """What clients.json says of each newcomer of seed number s."""
     if scores is None:
         return {}
     errors = unit is not None
-    adapted, shared = (one.rmse[s] * unit if errors else one.accuracy[s] for one in (scores.adapted, scores.shared))
+    adapted, shared = (one.accuracy[s] if unit is None else one.rmse[s] * unit for one in (scores.adapted, scores.shared))
     word = "_rmse" if errors else ""
     known = {f"adapted{word}": adapted, f"global{word}": shared}
     lists = {key: [float(v) if np.isfinite(v) else None for v in values] for key, values in known.items()}

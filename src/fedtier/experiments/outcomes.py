@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -14,14 +14,15 @@ from scipy import stats
 from ..datasets import Dataset
 from ..errors import FedtierWarning
 from .assemble import assemble
-from .comparison import DEFAULT_METRICS, METRICS, REGRESSION_METRICS, Cell, Comparison, Metric
+from .comparison import DEFAULT_METRICS, METRICS, REGRESSION_METRICS, Cell, Comparison
 from .config import Config
 from .data import load_data
+from .metric_row import Row, at
 from .progress import Progress
 from .run import Diverged, begin, go_on
 from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder, code_of
 
-Finals = dict[tuple[str, str], list[dict[str, Any]]]  # (method, setting) -> one row per seed
+Finals = dict[tuple[str, str], list[Row]]  # (method, setting) -> one row per seed
 
 
 class Outcome(NamedTuple):
@@ -57,7 +58,7 @@ def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool =
     return Outcome(fitting(comparison, finals), finals)
 
 
-def _run_cell(cell: Cell, files: RunFolder, load: Callable[[Config], Dataset], progress: Progress) -> list[dict[str, Any]]:
+def _run_cell(cell: Cell, files: RunFolder, load: Callable[[Config], Dataset], progress: Progress) -> list[Row]:
     """The final rows; none when the run diverges, which is an outcome too: the other cells matter."""
     experiment = assemble(cell.config, load(cell.config))
     run = go_on if (cell.folder / "config.toml").exists() else begin
@@ -104,7 +105,7 @@ def _set_stale_aside(files: RunFolder, config: Config, dataset: Dataset, progres
     progress.say(f"{files.folder.name}: {why}; kept in {aside}, run again")
 
 
-def finished_rows(folder: Path, config: Config) -> list[dict[str, Any]] | None:
+def finished_rows(folder: Path, config: Config) -> list[Row] | None:
     """The final rows of a finished run, none of one that diverged, None when it is not there or not finished. A run is
     finished when every seed has its row, or is known to have diverged."""
     if (folder / DIVERGED_FILE).exists():
@@ -122,29 +123,21 @@ def _write_labels(cell: Cell, files: RunFolder, baseline: str) -> None:
     files.write(LABELS_FILE, json.dumps(labels).encode())
 
 
-def values(rows: list[dict[str, Any]], metric: str) -> np.ndarray:
+def values(rows: list[Row], metric: str) -> np.ndarray:
     """One number per seed, in per cent where the metric is a share; NaN where there is none."""
     chosen = METRICS[metric]
 
-    def one(row: dict[str, Any]) -> float:
-        value = measured(row, chosen)
+    def one(row: Row) -> float:
+        value = at(row, chosen.path)
         return float("nan") if value is None else float(value) * (100.0 if chosen.percent else 1.0)
 
     return np.asarray([one(row) for row in rows])
 
 
-def measured(row: dict[str, Any], metric: Metric) -> Any:
-    """The metric's value in a line of metrics.jsonl; None where the line has none."""
-    value: Any = row
-    for key in metric.path:
-        value = None if value is None else value.get(key)
-    return value
-
-
 def fitting(comparison: Comparison, finals: Finals) -> Comparison:
     """The comparison with errors in place of the default accuracies where no run has an accuracy."""
     rows = [row for some in finals.values() for row in some]
-    has_errors = any(measured(row, METRICS["rmse"]) is not None for row in rows)
+    has_errors = any(at(row, METRICS["rmse"].path) is not None for row in rows)
     return (
         comparison._replace(metrics=REGRESSION_METRICS) if has_errors and comparison.metrics == DEFAULT_METRICS else comparison
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -33,7 +32,7 @@ def own_model(table: ModelTable, shape: tuple[int, ...], outputs: int) -> Model:
     return model
 
 
-def _made(table: ModelTable, shape: tuple[int, ...], outputs: int) -> Any:
+def _made(table: ModelTable, shape: tuple[int, ...], outputs: int) -> object:
     word = table.name
     make, options = find("model.name", word), model_options(word)
     known = {"features": math.prod(shape), "shape": shape, "outputs": outputs, "classes": outputs}
@@ -43,7 +42,7 @@ def _made(table: ModelTable, shape: tuple[int, ...], outputs: int) -> Any:
         return make(**asked, **given)
 
 
-def as_model(made: Any, name: str) -> Model:
+def as_model(made: object, name: str) -> Model:
     """`made` as a Model; refused where it is none of the three kinds."""
     if isinstance(made, Model):
         return made

@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from ..storage.json_value import Json
 
 PHASES = {
     "start-up": "the interpreter and its imports",
@@ -53,7 +55,7 @@ class Profile:
         sums["other"] = max(0.0, self._now() - sum(sums.values()))
         return {phase: round(seconds, 4) for phase, seconds in sums.items()}
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, Json]:
         """Trace events, times in microseconds."""
         process = os.getpid()
         named = {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": "fedtier"}}

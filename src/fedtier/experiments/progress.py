@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from .metric_row import Row
 
 
 class Progress:
@@ -27,7 +27,7 @@ class Progress:
     def start(self, rounds: int, first: int, title: str, compile_seconds: float) -> None:
         """The rounds begin, from `first` on."""
 
-    def update(self, number: int, rows: list[dict[str, Any]]) -> None:
+    def update(self, number: int, rows: list[Row]) -> None:
         """`number` rounds are done; `rows` are their metrics, one per seed."""
 
     def stop(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,8 @@ from ..federation import Plan
 from .assemble import Experiment
 from .bundle.bundle import FOLDER
 from .bundle.keep import keep_bundle
-from .metrics import Quality, Scores, Traffic, error_spread, evaluated_clients, evenly_spaced, spread
+from .metric_row import Errors, Row
+from .metrics import Quality, Scores, Traffic, Values, error_spread, evaluated_clients, evenly_spaced, spread
 from .newcomers import NewScores, newcomers_told
 from .run_folder import RunFolder
 from .verdicts import Verdict, verdicts_by_client
@@ -33,7 +34,7 @@ class Spent(NamedTuple):
 
 def row(
     scores: Scores, s: int, number: int, seed: int, spent: Spent, seconds: dict[str, float], unit: float | None = None
-) -> dict[str, Any]:
+) -> Row:
     """One line of metrics.jsonl. `unit` is the label's deviation, of a regression: errors are told in the label's own unit."""
     f1, f2 = float(scores.f1[s]), _mean(scores.f2[s])
     held = scores.held[s]
@@ -47,14 +48,18 @@ def row(
         "global_accuracy": _number(scores.test.accuracy[s]),
         "personal_accuracy": spread(scores.personal.accuracy[s], held),
         "global_on_clients": spread(scores.shared.accuracy[s], held),
-        **({} if unit is None else _errors(scores, s, unit)),
+        **_errors(scores, s, unit),
         "by_client": _by_client(scores, s, unit),
-        **spent._asdict(),
+        "bytes_down": spent.bytes_down,
+        "bytes_up": spent.bytes_up,
+        "local_steps": spent.local_steps,
         "seconds": {key: round(value, 4) for key, value in seconds.items()},
     }
 
 
-def _errors(scores: Scores, s: int, unit: float) -> dict[str, Any]:
+def _errors(scores: Scores, s: int, unit: float | None) -> Errors:
+    if unit is None:
+        return {}
     held = scores.held[s]
     return {
         "global_rmse": _number(scores.test.rmse[s] * unit),
@@ -79,9 +84,7 @@ def _by_client(scores: Scores, s: int, unit: float | None) -> dict[str, list[flo
     return {name: values for name, values in lists.items() if any(value is not None for value in values)}
 
 
-def row_of(
-    experiment: Experiment, size: Traffic, scores: Scores, s: int, number: int, seconds: dict[str, float]
-) -> dict[str, Any]:
+def row_of(experiment: Experiment, size: Traffic, scores: Scores, s: int, number: int, seconds: dict[str, float]) -> Row:
     """The line of seed number s after `number` rounds of a simulation: what the plan says was sent and computed."""
     plan = Plan(*(table[s, :number] for table in experiment.plan))
     clients = plan.ids < experiment.clients  # a seat for the server's data sends nothing
@@ -144,14 +147,14 @@ def _per_client(experiment: Experiment, scores: Scores, s: int) -> dict[str, lis
     return told | {name: _numbers(values[s] * unit) for name, values in errors.items()}
 
 
-def _mean(values: np.ndarray) -> float:
+def _mean(values: Values) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Values | np.floating | float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _numbers(values: np.ndarray) -> list[float | None]:
+def _numbers(values: Values) -> list[float | None]:
     return [_number(value) for value in values]

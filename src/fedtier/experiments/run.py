@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -17,10 +17,12 @@ from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from ..methods.attacked import SCALES
 from ..own_code.by_path import short
 from ..storage.files import read_generations
+from ..storage.json_value import Json
 from .assemble import Experiment, assemble
 from .config import Config, load_config
 from .data import seeds_of
 from .label_counts import labels_of_experiment
+from .metric_row import Row
 from .metrics import Scores, evaluator, traffic
 from .newcomers import newcomer_evaluator, newcomer_row
 from .profile import Profile
@@ -41,7 +43,7 @@ ATTACK = "attack.json"  # who attacks under which seed
 class Listener(NamedTuple):
     """Somebody who is told of every row as it is written, a tracker for example."""
 
-    rows: Callable[[list[dict[str, Any]]], None] = lambda rows: None
+    rows: Callable[[list[Row]], None] = lambda rows: None
     close: Callable[[bool], None] = lambda finished: None
 
 
@@ -58,7 +60,7 @@ class Result(NamedTuple):
 
     folder: Path
     config: Config
-    final: list[dict[str, Any]]  # one row per seed that has not diverged
+    final: list[Row]  # one row per seed that has not diverged
     experiment: Experiment
     state: State
 
@@ -175,7 +177,7 @@ class Session:
             self._checkpoint()
         self.files.keep_rows(due)
 
-    def _read_checkpoint(self, path: Path) -> tuple[State, dict[str, str], list[dict[str, Any]]]:
+    def _read_checkpoint(self, path: Path) -> tuple[State, dict[str, str], list[Row]]:
         """The state, the words and the rows of a checkpoint of this very run."""
         state, words = self.files.read_arrays(path.name, like=self.state, newer=("replies.",))
         config = self.experiment.config
@@ -287,10 +289,12 @@ class Session:
         seconds = {"compile": self.compile_seconds, "run": self._seconds()}
         seeds = [s for s in range(self.experiment.config.run.seeds) if s not in self.diverged]
         self.new = self.evaluate_new(self.state, self.round)
-        rows = [
-            row_of(self.experiment, self.bytes_per_message, scores, s, self.round, seconds)
-            | newcomer_row(self.new, s, self.experiment.unit(s))
-            | verdict_row(self._judged(scores).get(s, []))
+        rows: list[Row] = [
+            {
+                **row_of(self.experiment, self.bytes_per_message, scores, s, self.round, seconds),
+                **newcomer_row(self.new, s, self.experiment.unit(s)),
+                **verdict_row(self._judged(scores).get(s, [])),
+            }
             for s in seeds
         ]
         with self.profile.span("checkpoints", "metrics"):
@@ -367,7 +371,7 @@ class Session:
         return self.spent + time.perf_counter() - self.clock
 
 
-def prepared_by_seed(experiment: Experiment) -> dict[str, Any]:
+def prepared_by_seed(experiment: Experiment) -> dict[str, Json]:
     """How each seed's rows were prepared, by seed: `Preparation.from_json` reads one back."""
     dataset = experiment.dataset
     found = dataset.preparations or (dataset.preparation,) * experiment.config.run.seeds

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 from jaxtyping import PyTree
@@ -36,7 +36,9 @@ from ..own_code import by_path
 from ..storage import array_files
 from ..storage.checksums import is_overlong, stamped, unstamped
 from ..storage.files import Damaged, Lock, make_folder, told, write_whole
+from ..storage.json_value import Json
 from .config import Config, RunTable
+from .metric_row import Row
 
 FORMAT = "fedtier-1"
 PACKAGE = Path(__file__).parents[1]
@@ -150,7 +152,7 @@ class RunFolder:
         """The whole file or the old one: temporary file, fsync, rename, fsync of the folder."""
         write_whole(self.folder / name, data)
 
-    def write_arrays(self, name: str, tree: PyTree, *, keep_previous: bool = False, **words: Any) -> None:
+    def write_arrays(self, name: str, tree: PyTree, *, keep_previous: bool = False, **words: object) -> None:
         """The tree as a file with checksums; `words` go into its header. The old one stays as the previous
         generation if asked for."""
         told = {"format": FORMAT} | {key: str(value) for key, value in words.items()}
@@ -183,7 +185,7 @@ class RunFolder:
         except (ValueError, TypeError) as error:
             raise FedtierError(str(path), NOTHING, f"is damaged: {error}", HINT_DAMAGED) from None
 
-    def append(self, rows: list[dict[str, Any]]) -> None:
+    def append(self, rows: list[Row]) -> None:
         """Adds rows of metrics, each with its checksum."""
         path = self.folder / METRICS
         with told(path), open(path, "a", encoding="utf-8") as file:
@@ -191,7 +193,7 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
 
-    def rows(self, count: int | None = None) -> list[dict[str, Any]]:
+    def rows(self, count: int | None = None) -> list[Row]:
         """The first `count` metrics so far, all of them unless told; a half-written last line, left by a crash, is not one of
         them. Refuses damaged lines, and fewer of them than there were at the last checkpoint."""
         path, promised = self.folder / METRICS, self._promised() if count is None else count
@@ -204,7 +206,7 @@ class RunFolder:
             raise Damaged(str(path), NOTHING, rule, HINT_DAMAGED)
         return rows
 
-    def sound_rows(self) -> tuple[list[dict[str, Any]], list[int]]:
+    def sound_rows(self) -> tuple[list[Row], list[int]]:
         """The rows that are whole, and the numbers of the lines that are damaged."""
         rows, damaged = [], []
         lines, _ = self._lines()
@@ -215,7 +217,7 @@ class RunFolder:
                 damaged.append(number)
         return rows, damaged
 
-    def keep_rows(self, rows: list[dict[str, Any]]) -> None:
+    def keep_rows(self, rows: list[Row]) -> None:
         """These rows and no others: forgets those written after the checkpoint that a resumed run starts from."""
         self.write(METRICS, "".join(stamped(row) + "\n" for row in rows).encode())
 
@@ -231,12 +233,12 @@ class RunFolder:
         except FedtierError:
             return 0
 
-    def due_rows(self, rows: list[dict[str, Any]], run: RunTable) -> list[dict[str, Any]]:
+    def due_rows(self, rows: list[Row], run: RunTable) -> list[Row]:
         """Those of the first `rows` that a run of this length has: one that was extended does not stop at its old end, whose
         rows are the last."""
         return [row for row in rows if row["round"] % run.eval_every == 0 or row["round"] == run.rounds]
 
-    def final_rows(self, config: Config) -> list[dict[str, Any]]:
+    def final_rows(self, config: Config) -> list[Row]:
         """The row of each seed after the last round, by the seed's number; a round that was written twice counts once."""
         rows = {row["seed"]: row for row in self.rows() if row["round"] == config.run.rounds}
         return [rows[seed] for seed in sorted(rows)]
@@ -248,9 +250,9 @@ class RunFolder:
             file.write(f"{stamp} {line}\n")
 
 
-def _row(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def _row(path: Path, number: int, line: bytes) -> Row:
     try:
-        return unstamped(line)
+        return cast(Row, unstamped(line))  # which `append` wrote: its checksum holds
     except ValueError as error:
         raise Damaged(f"{path}, line {number}", NOTHING, f"is damaged: {error}", HINT_DAMAGED) from None
 
@@ -268,7 +270,7 @@ def package_versions() -> dict[str, str | None]:
     return {name: _version(name) for name in packages}
 
 
-def environment() -> dict[str, Any]:
+def environment() -> dict[str, Json]:
     device = jax.devices()[0]
     return {
         "versions": package_versions(),

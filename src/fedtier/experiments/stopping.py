@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 
 class Stopped(Exception):
@@ -22,7 +22,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     """SIGINT and SIGTERM end the stretch in progress instead of the process; a second one ends it at once."""
     caught: list[int] = []
 
-    def note(number: int, frame: Any) -> None:
+    def note(number: int, frame: FrameType | None) -> None:
         caught.append(number)
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 

@@ -5,14 +5,15 @@ Then the messages engine plays one seed after the other; the server's part is co
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Key, PyTree
 
 from .. import trees
 from ..engines import Engine, Measure, State, compiled, messages
+from ..engines.engine import Number
 from ..federation import Federation, Plan
 from .assemble import Experiment
 
@@ -37,7 +38,9 @@ def _over_seeds(engine: Engine) -> Engine:
     def init(x: PyTree, federation: Federation) -> State:
         return trees.stack([engine.init(of(x, s), seed_of(federation, s)) for s in range(_seeds(x))])
 
-    def advance(state: State, federation: Federation, plan: Plan, key: Any, first: int, count: int) -> tuple[State, PyTree]:
+    def advance(
+        state: State, federation: Federation, plan: Plan, key: Key[Array, "seeds"], first: int, count: int
+    ) -> tuple[State, PyTree]:
         if count == 0:
             return state, ()
         every = [
@@ -48,7 +51,13 @@ def _over_seeds(engine: Engine) -> Engine:
         return trees.stack([*states]), trees.stack([*infos])
 
     def evaluate(
-        state: State, federation: Federation, key: Any, number: Any, steps: Any, measure: Measure, chosen: Any
+        state: State,
+        federation: Federation,
+        key: Key[Array, "seeds"],
+        number: Number,
+        steps: np.ndarray | Array,
+        measure: Measure,
+        chosen: np.ndarray | Sequence[int],
     ) -> tuple[PyTree, PyTree]:
         every = [
             engine.evaluate(of(state, s), seed_of(federation, s), key[s], number, steps, measure, chosen)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -12,10 +12,13 @@ from jaxtyping import PyTree
 from ..compilation import jitted
 from ..errors import require
 from ..federation import Window
+from ..problem.models import Apply
+from ..storage.json_value import Json
 from .assemble import Experiment
 from .bundle.bundle import apply_in_blocks
 from .bundle.keep import is_kept, personal_gib
 from .judges import Judge, Rows, judges_of
+from .metric_row import AtTheEnd, Spread
 from .metrics import error_spread, evaluated_clients, spread
 
 
@@ -52,12 +55,12 @@ def verdicts(
 
 
 def _of_seed(
-    experiment: Experiment, judges: list[Judge], apply: Callable[..., Any], s: int, x: PyTree | None, personal: PyTree
+    experiment: Experiment, judges: list[Judge], apply: Apply, s: int, x: PyTree | None, personal: PyTree
 ) -> list[Verdict]:
     federation, who = experiment.federation, evaluated_clients(experiment)
     index = np.asarray(federation.index[s])
 
-    def judged(model: PyTree | None, window: Window, *place: Any) -> list[float]:
+    def judged(model: PyTree | None, window: Window, *place: int) -> list[float]:
         start, size = (int(np.asarray(a[s])[place]) for a in window)
         if model is None or not size:
             return [float("nan")] * len(judges)
@@ -75,7 +78,7 @@ def _of_seed(
     ]
 
 
-def _rows(experiment: Experiment, apply: Callable[..., Any], s: int, model: PyTree, numbers: np.ndarray) -> Rows:
+def _rows(experiment: Experiment, apply: Apply, s: int, model: PyTree, numbers: np.ndarray) -> Rows:
     dataset = experiment.dataset
     outputs = apply_in_blocks(apply, model, dataset.inputs[numbers]).astype(np.float64)
     label = (dataset.preparations[s] if dataset.preparations else dataset.preparation).label
@@ -90,21 +93,21 @@ def _take(tree: PyTree | None, k: int) -> PyTree | None:
     return None if tree is None else jax.tree.map(lambda a: a[k], tree)
 
 
-def verdict_row(found: list[Verdict]) -> dict[str, Any]:
+def verdict_row(found: list[Verdict]) -> AtTheEnd:
     """What the last line of metrics says: by metric, of the test rows and over clients; the worst client has FEWEST rows or
     more."""
     if not found:
         return {}
 
-    def told(one: Verdict) -> dict[str, Any]:
+    def told(one: Verdict) -> dict[str, float | Spread | None]:
         over = spread if one.judge.larger else error_spread
         on_clients = {"personal": over(one.personal, one.held), "global_on_clients": over(one.shared, one.held)}
-        return {"global": _number(one.test)} | on_clients
+        return {"global": _number(one.test), **on_clients}
 
     return {"metrics": {one.judge.name: told(one) for one in found}}
 
 
-def verdicts_by_client(found: list[Verdict]) -> dict[str, Any]:
+def verdicts_by_client(found: list[Verdict]) -> dict[str, Json]:
     """What clients.json says: by metric, a number for each client."""
     if not found:
         return {}
@@ -112,5 +115,5 @@ def verdicts_by_client(found: list[Verdict]) -> dict[str, Any]:
     return {"metrics": {name: {key: [*map(_number, v)] for key, v in one.items()} for name, one in lists.items()}}
 
 
-def _number(value: Any) -> float | None:
+def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

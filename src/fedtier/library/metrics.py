@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
+from types import ModuleType
+from typing import Any, overload
 
 from ..errors import NOTHING, FedtierError
 
 
-class Records(Sequence[dict[str, Any]]):
+class Records(Sequence[dict[str, object]]):
     """Rows with named columns: a list of dicts that prints as a table, and `to_pandas`."""
 
-    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, rows: Sequence[Mapping[str, object]]) -> None:
         self._rows = [_flat(row) for row in rows]
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, place: Any) -> Any:
+    @overload
+    def __getitem__(self, place: int) -> dict[str, object]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, object]]: ...
+
+    def __getitem__(self, place: int | slice) -> dict[str, object] | list[dict[str, object]]:
         return self._rows[place]
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[dict[str, object]]:
         return iter(self._rows)
 
     @property
@@ -46,7 +53,7 @@ class Records(Sequence[dict[str, Any]]):
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def pandas() -> Any:
+def pandas() -> ModuleType:
     """The package, or a refusal that says how to get it."""
     try:
         import pandas  # pyright: ignore[reportMissingImports]
@@ -55,8 +62,8 @@ def pandas() -> Any:
     return pandas
 
 
-def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _flat(row: Mapping[str, object], before: str = "") -> dict[str, object]:
+    out: dict[str, object] = {}
     for key, value in row.items():
         if key == "by_client":  # lists for those who watch; `result.clients` has the clients
             continue
@@ -64,5 +71,5 @@ def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     return out
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.table import Table
 
+from ..experiments.metric_row import Row, at
 from ..experiments.metrics import FEWEST
-from .load_runs import Curve, at
+from .load_runs import Curve
 from .page_tables import scroll
 from .tables import decimals
 
@@ -30,7 +31,7 @@ class Line(NamedTuple):
     values: tuple[float | None, ...]  # in the order of HEADS
 
 
-def lines(final: Sequence[dict[str, Any]]) -> list[Line]:
+def lines(final: Sequence[Row]) -> list[Line]:
     """Of the final rows of a run."""
     names = list(dict.fromkeys(name for row in final for name in row.get("metrics", {})))
     paths = (("global",), ("personal", "mean"), ("personal", "by_rows"), ("personal", WORST), ("global_on_clients", WORST))
@@ -40,11 +41,11 @@ def lines(final: Sequence[dict[str, Any]]) -> list[Line]:
 WORST = "worst"  # min where larger is better, else max
 
 
-def _at(row: dict[str, Any], path: tuple[str, ...]) -> float | None:
+def _at(row: Row, path: tuple[str, ...]) -> float | None:
     if path[-1] != WORST:
         return at(row, path)
-    found = at(row, path[:-1]) or {}
-    return found.get("min", found.get("max"))
+    smallest = at(row, (*path[:-1], "min"))
+    return at(row, (*path[:-1], "max")) if smallest is None else smallest
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -56,7 +57,7 @@ def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.{decimals(abs(value))}f}"
 
 
-def table(final: Sequence[dict[str, Any]]) -> list[Table]:
+def table(final: Sequence[Row]) -> list[Table]:
     """The metrics that run.metrics asked for; nothing where it asked for none."""
     found = lines(final)
     if not found:

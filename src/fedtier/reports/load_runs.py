@@ -19,6 +19,7 @@ from ..experiments import config as configuration
 from ..experiments.comparison import METRICS, REGRESSION_METRICS, Cell, Comparison
 from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
+from ..experiments.metric_row import Row, at
 from ..experiments.outcomes import Outcome
 from ..experiments.run_folder import DIVERGED_FILE, LABELS_FILE, SET_ASIDE, RunFolder
 from ..methods.registry import METHODS
@@ -33,7 +34,7 @@ NO_MATTER = {
 # The metrics of a report, where a run has them.
 SHOWN = ("global", "personal_by_rows", "personal", "worst", *REGRESSION_METRICS, "loss")
 
-Keys = dict[tuple[str, str], Any]
+Keys = dict[tuple[str, str], object]
 
 
 def title_of(name: str) -> str:
@@ -59,7 +60,7 @@ class Curve(NamedTuple):
     name: str  # of the method, in the registry
     config: Config
     folder: Path
-    rows: list[dict[str, Any]]  # of all seeds, by round
+    rows: list[Row]  # of all seeds, by round
     points: list[Point]
     finished: bool
     counts: LabelCounts | None
@@ -70,7 +71,7 @@ class Curve(NamedTuple):
     tuned: str = ""  # how that found its settings
     errors: bool = False  # the scores of its clients are errors of a regression, not accuracies
 
-    def final(self) -> list[dict[str, Any]]:
+    def final(self) -> list[Row]:
         """The row of the last round of each seed that has got there."""
         last = {row["seed"]: row for row in self.rows if row["round"] == self.config.run.rounds}
         return [last[seed] for seed in sorted(last)]
@@ -124,16 +125,10 @@ def band(curve: Curve, across: str, path: tuple[str, ...], scale: float = 1.0) -
     return Band(*np.asarray(columns).T)
 
 
-def at(row: dict[str, Any], path: tuple[str, ...]) -> Any:
-    """What a row of metrics has at `path`; None where it has nothing."""
-    value: Any = row
-    for key in path:
-        value = None if value is None else value.get(key)
-    return value
-
-
-def position(row: dict[str, Any], across: str) -> float:
-    return float(row["bytes_up"] + row["bytes_down"] if across == "bytes" else row[across])
+def position(row: Row, across: str) -> float:
+    """How far a run was: in rounds, in bytes, or in local steps."""
+    bytes_sent = row["bytes_up"] + row["bytes_down"]
+    return float({"round": row["round"], "local_steps": row["local_steps"], "bytes": bytes_sent}[across])
 
 
 def settings(curves: Iterable[Curve]) -> dict[str, list[Curve]]:
@@ -224,7 +219,7 @@ def _labelled(runs: list[Curve]) -> list[Curve]:
         for run, label in zip(runs, labels, strict=True)
     ]
 
-    def injective(names: list[Any], of: list[Any]) -> bool:
+    def injective(names: Sequence[object], of: Sequence[object]) -> bool:
         pairs = set(zip(names, of, strict=True))
         return len({name for name, _ in pairs}) == len({old for _, old in pairs}) == len(pairs)
 

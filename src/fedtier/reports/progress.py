@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from ..experiments.metric_row import Row, at
 from ..experiments.progress import Progress
 
 PLAIN_EVERY = 10.0  # seconds between two plain lines
@@ -60,7 +61,7 @@ class TerminalProgress(Progress):
             return
         self.task = self._live().add_task(title.replace("[", "\\["), total=rounds, completed=first, words="")
 
-    def update(self, number: int, rows: list[dict[str, Any]]) -> None:
+    def update(self, number: int, rows: list[Row]) -> None:
         seconds = max(time.perf_counter() - self.clock, 1e-9)
         rate = (number - self.first) / seconds
         measure = "rmse" if any("global_rmse" in row for row in rows) else "accuracy"
@@ -111,7 +112,7 @@ class NotebookProgress(Progress):
         self.rounds, self.title = rounds, self.cell or f"{title}: "
         self._show(f"{self.title}compiled in {compile_seconds:.1f} s")
 
-    def update(self, number: int, rows: list[dict[str, Any]]) -> None:
+    def update(self, number: int, rows: list[Row]) -> None:
         filled = round(30 * number / max(1, self.rounds))
         measure = "rmse" if any("global_rmse" in row for row in rows) else "accuracy"
         words = f"loss {_mean(rows, 'global_loss')}  {measure} {_mean(rows, f'global_{measure}')}"
@@ -152,6 +153,6 @@ def _in_notebook() -> bool:
     return found is not None and type(found).__name__ == "ZMQInteractiveShell"
 
 
-def _mean(rows: list[dict[str, Any]], key: str) -> str:
-    known = [row[key] for row in rows if row[key] is not None]
+def _mean(rows: list[Row], key: str) -> str:
+    known = [value for value in (at(row, (key,)) for row in rows) if value is not None]
     return f"{sum(known) / len(known):.4f}" if known else "-"

@@ -11,12 +11,13 @@ import io
 import math
 import textwrap
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.table import Table
 
 from ..experiments.comparison import METRICS
 from ..experiments.outcomes import Interval, Outcome, paired, score, values
+from ..storage.json_value import Json
 from . import findings, layout
 from .layout import Grid, folded
 from .strict_json import known
@@ -185,10 +186,10 @@ def comma_separated(outcome: Outcome) -> str:
     return file.getvalue()
 
 
-def as_object(outcome: Outcome) -> dict[str, Any]:
+def as_object(outcome: Outcome) -> dict[str, Json]:
     cells = {(cell.method, cell.setting): cell for cell in outcome.comparison.cells}
 
-    def one(line: Line, metric: str) -> dict[str, Any]:
+    def one(line: Line, metric: str) -> dict[str, Json]:
         numbers = values(outcome.finals[line.method, line.setting], metric)
         apart = line.differences.get(metric)
         each = {"mean": line.scores[metric].mean, "half_width": line.scores[metric].half, "values": numbers.tolist()}

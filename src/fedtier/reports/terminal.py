@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tomli_w
@@ -10,12 +11,15 @@ from rich.table import Table
 
 from ..experiments.comparison import Cell, Comparison
 from ..experiments.label_counts import LabelCounts
+from ..experiments.metric_row import Row
 from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
 from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
 from ..methods import registry
 from ..own_code.by_path import short
+from ..own_code.check_file import Checked
+from ..storage.json_value import Json
 from . import further
 from .clients import clients_of, worst_of
 from .layout import folded
@@ -27,7 +31,7 @@ Part = Table | str
 FEW_ROWS = 50  # validation rows below which a search says how few judge
 
 
-def final_object(result: Result) -> dict[str, Any]:
+def final_object(result: Result) -> dict[str, object]:
     """What `fedtier run --json` prints: the folder, the seeds and one final row per seed."""
     return {"run": str(result.folder), "seeds": [row["seed"] for row in result.final], "final": result.final}
 
@@ -84,7 +88,7 @@ def _cell(value: float | None, share: bool) -> str:
     return percent(value) if share else number(value)
 
 
-def _mean(final: list[dict[str, Any]], column: Column) -> str:
+def _mean(final: list[Row], column: Column) -> str:
     known = [value for value in (at(row, column.path) for row in final) if value is not None]
     return _cell(sum(known) / len(known), column.percent)
 
@@ -106,7 +110,7 @@ def _worst(result: Result) -> list[str]:
     return [folded(f"worst client: {found.name}{seed}; its personal model {found.told(curve.method)}")]
 
 
-def _new_clients(final: list[dict[str, Any]]) -> list[str]:
+def _new_clients(final: list[Row]) -> list[str]:
     """How the clients that never trained fare, by the global model and by the one made for each; the mean over seeds."""
     words = []
     for model in ("global", "adapted"):
@@ -119,7 +123,7 @@ def _new_clients(final: list[dict[str, Any]]) -> list[str]:
     return [folded(f"new clients, which never trained: {', '.join(words)}")] if words else []
 
 
-def _cost(final: list[dict[str, Any]]) -> str:
+def _cost(final: list[Row]) -> str:
     up, down = (_range([row[key] for row in final]) for key in ("bytes_up", "bytes_down"))
     each = " a seed" if len(final) > 1 else ""
     run, compiling = (max(row["seconds"].get(key, 0.0) for row in final) for key in ("run", "compile"))
@@ -174,7 +178,7 @@ def label_counts_table(counts: LabelCounts) -> list[Part]:
     return [table]
 
 
-def methods_object() -> dict[str, Any]:
+def methods_object() -> dict[str, Json]:
     """Every method with its options by preset: "recommended" runs unless method.preset says "paper"."""
     return {
         name: {"summary": entry.summary} | {preset: registry.defaults(name, preset) for preset in registry.PRESETS}
@@ -195,11 +199,11 @@ def methods_table() -> list[Part]:
     return [table, 'method.preset = "paper" takes the values in brackets; others are the same']
 
 
-def _of_paper(key: str, value: Any, paper: dict[str, Any]) -> str:
+def _of_paper(key: str, value: object, paper: Mapping[str, object]) -> str:
     return f" (paper: {paper[key]})" if key in paper and paper[key] != value else ""
 
 
-def search_object(found: Search) -> dict[str, Any]:
+def search_object(found: Search) -> dict[str, Json]:
     points = [
         {"options": point.options, found.measure: point.overall.tolist(), "personal": point.personal.tolist()}
         for point in found.points
@@ -237,7 +241,7 @@ def search_table(found: Search) -> list[Part]:
     return [table, *words]
 
 
-def check_table(outcome: dict[str, Any]) -> list[Part]:
+def check_table(outcome: Checked) -> list[Part]:
     table = Table(title=outcome["file"], title_justify="left")
     for heading in ("claim", "holds", "why not"):
         table.add_column(heading)

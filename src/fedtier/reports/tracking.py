@@ -14,15 +14,13 @@ import queue
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..errors import FedtierError, FedtierWarning, choice
 from ..experiments.config import Config
+from ..experiments.metric_row import Row
 from ..experiments.run import Listen, Listener
-
-Row = dict[str, Any]
 
 
 def check_trackers(names: Sequence[str]) -> None:
@@ -143,14 +141,14 @@ def mlflow(config: Config, folder: Path) -> Listener:
     return Listener(log, close)
 
 
-def scalars(row: Row) -> Iterator[tuple[str, float]]:
+def scalars(row: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     """("personal_accuracy/mean", 0.93) and so on; what is not known is left out, and so are the lists by client."""
     for name, value in row.items():
         if name in ("round", "seed"):
             continue
         if isinstance(value, dict):
             yield from ((f"{name}/{key}", number) for key, number in scalars(value))
-        elif value is not None and not isinstance(value, list):
+        elif isinstance(value, int | float):
             yield name, float(value)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from ... import keys
 from ...compilation import jitted
@@ -14,8 +15,9 @@ from ...datasets import Dataset
 from ...errors import FedtierError, require, share, whole
 from ...federation import View, count_of
 from ...keys import Tag
-from ...methods.method import turn_of
+from ...methods.method import Turn, turn_of
 from ...problem import Rows
+from ...storage.json_value import as_object
 from .. import config as configuration
 from ..assemble import algorithm
 from ..newcomers import FIRST, adapted_model, spec_of_newcomer
@@ -37,7 +39,7 @@ class Adapted(NamedTuple):
 
 
 def adapt(
-    bundle: Bundle, rows: Any, *, client: str = "new", steps: int | None = None, test_share: float = 0.0,
+    bundle: Bundle, rows: object, *, client: str = "new", steps: int | None = None, test_share: float = 0.0,
     radius: float | None = None,
 ) -> Adapted:  # fmt: skip
     """The personal model of a client that was not in training, made from its labelled `rows` as the run makes those of its
@@ -62,8 +64,8 @@ def adapt(
     )  # fmt: skip
 
 
-def _solved(bundle: Bundle, inputs: np.ndarray, labels: np.ndarray, train: int, steps: int, radius: float | None) -> Any:
-    tables = {table: dict(content) for table, content in bundle.about.tables.items()}
+def _solved(bundle: Bundle, inputs: np.ndarray, labels: np.ndarray, train: int, steps: int, radius: float | None) -> PyTree:
+    tables = {table: as_object(content) for table, content in bundle.about.tables.items()}
     tables["method"] = with_parts(tables.get("method", {}), bundle.about.parts)
     config = configuration.validate(tables)
     label = bundle.preparation.label
@@ -82,13 +84,13 @@ def _solved(bundle: Bundle, inputs: np.ndarray, labels: np.ndarray, train: int, 
     rule = "makes a newcomer's model from more than the global one, which is all that a bundle has"
     require(method.offer is None, "method.name", method.name, rule, "measure newcomers within the run: data.new_clients = 3")
 
-    def solve(x: Any, first: Any, view: View, turn: Any) -> Any:
+    def solve(x: PyTree | None, first: PyTree, view: View, turn: Turn) -> PyTree:
         return adapted_model(method, (), x, first, view, spec, turn)
 
     return jitted(solve)(bundle.model, first, view, turn_of(bundle.about.round, FIRST, steps, root))
 
 
-def _labels(bundle: Bundle, given: Given, rows: Any) -> np.ndarray:
+def _labels(bundle: Bundle, given: Given, rows: object) -> np.ndarray:
     label = bundle.preparation.label
     if given.truth is None:
         shown = str(rows) if isinstance(rows, str | Path) else type(rows).__name__

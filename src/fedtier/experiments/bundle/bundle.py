@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -17,6 +16,7 @@ from ...compilation import jitted
 from ...datasets import Preparation
 from ...errors import NOTHING, FedtierError, require
 from ...problem import Model
+from ...problem.models import Apply
 from ...storage import array_files, named_arrays
 from ...storage.array_files import ArrayFile
 from ...storage.files import make_folder, write_whole
@@ -97,7 +97,7 @@ class Bundle:
             raise FedtierError("client", NOTHING, rule, f"known: {some}")
         return self.model
 
-    def read(self, rows: Any) -> Given:
+    def read(self, rows: object) -> Given:
         """`rows` as the model's inputs: a path, a DataFrame, a dict of arrays or an array."""
         given = read_rows(rows, self.preparation, self.about.reading)
         missing = self.about.recipe.shape[-1] - given.inputs.shape[-1]
@@ -111,14 +111,14 @@ class Bundle:
         parameters = trees.map(jax.numpy.asarray, self.parameters(client))
         return apply_in_blocks(self._apply, parameters, inputs)
 
-    def predict(self, rows: Any, client: str | None = None) -> Predictions:
+    def predict(self, rows: object, client: str | None = None) -> Predictions:
         """What the global model, or the personal model of `client`, says of `rows`: a path, a DataFrame, a dict of arrays or an
         array. Columns may come in any order; missing values and unknown categories are treated as in training."""
         given = self.read(rows)
         found = predictions_of(self.preparation.label, self.outputs(given.inputs, client), given.truth)
         return found._replace(unused=given.unused)
 
-    def adapt(self, rows: Any, *, client: str = "new", steps: int | None = None, radius: float | None = None) -> Bundle:
+    def adapt(self, rows: object, *, client: str = "new", steps: int | None = None, radius: float | None = None) -> Bundle:
         """The bundle of a client that was not in training: the global model, and a personal one made from its labelled `rows`
         by the method's own rule. `fedtier.experiments.bundle.adapt` says more, and measures."""
         from .adapt import adapt
@@ -131,7 +131,7 @@ class Bundle:
         return self.about.recipe.build()
 
     @cached_property
-    def _apply(self) -> Any:
+    def _apply(self) -> Apply:
         return jitted(self.network.apply)
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class Bundle:
         return f"Bundle({recipe.table['name']}, {label.name}: {what}; {models}; seed {self.seed})"
 
 
-def apply_in_blocks(apply: Any, parameters: PyTree, inputs: np.ndarray) -> np.ndarray:
+def apply_in_blocks(apply: Apply, parameters: PyTree, inputs: np.ndarray) -> np.ndarray:
     """apply(parameters, inputs) in blocks of one size, so that it is compiled once."""
     require(len(inputs) > 0, "rows", len(inputs), "there are none")
     count = -len(inputs) % BLOCK

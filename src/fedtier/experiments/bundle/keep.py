@@ -5,13 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ...datasets import Dataset
+from ...datasets import Dataset, Preparation
 from ...datasets.references import CITATIONS, LICENCES
 from ..assemble import Experiment
 from ..config import Config
@@ -88,7 +87,7 @@ def _origin(config: Config, digest: str) -> dict[str, str]:
     return {"name": config.data.title, "rows": digest} | {key: words for key, words in known.items() if words}
 
 
-def _preparations(config: Config, dataset: Dataset) -> Any:
+def _preparations(config: Config, dataset: Dataset) -> tuple[Preparation, ...]:
     return dataset.preparations or (dataset.preparation,) * config.run.seeds
 
 
@@ -97,6 +96,6 @@ def _columns(dataset: Dataset) -> tuple[str, ...]:
     return dataset.columns if dataset.preparation.scaling is not None else ()
 
 
-def versions() -> dict[str, Any]:
+def versions() -> dict[str, str | None]:
     """Of the packages that matter for a bundle, and of Python."""
     return package_versions() | {"python": platform.python_version(), "code": code_digest()}

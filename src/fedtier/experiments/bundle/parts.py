@@ -7,7 +7,6 @@ with one of our step sizes are written down and made again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ...errors import FedtierError
 from ...methods import personal, registry
@@ -15,13 +14,19 @@ from ...methods.personal import PersonalRule
 from ...methods.solvers import ProjectedSgd, projected_sgd
 from ...own_code.held import Held, is_elsewhere, is_object
 from ...schedules import words_of
+from ...storage.json_value import Json, as_object, as_text
 from ..config import MethodTable
 
 TRAIN_ONLY = ("estimator", "server")
-RULES = {"lower_level": personal.lower_level, "global_model": personal.global_model, "fine_tune": personal.fine_tune}
+RULES: dict[str, Callable[..., PersonalRule]] = {
+    "lower_level": personal.lower_level,
+    "global_model": personal.global_model,
+    "fine_tune": personal.fine_tune,
+}
+PARTS: dict[str, Callable[..., object]] = {"local": projected_sgd, **RULES}
 
 
-def parts_told(method: MethodTable) -> dict[str, dict[str, Any]]:
+def parts_told(method: MethodTable) -> dict[str, dict[str, Json]]:
     """The parts that can be made again, as plain values."""
     if method.name not in registry.METHODS:
         return {}
@@ -30,13 +35,13 @@ def parts_told(method: MethodTable) -> dict[str, dict[str, Any]]:
     return {part: values for part, values in told.items() if values is not None}
 
 
-def _local_told(local: object) -> dict[str, Any] | None:
+def _local_told(local: object) -> dict[str, Json] | None:
     if not isinstance(local, ProjectedSgd) or (step := words_of(local.step)) is None:
         return None
     return {"step": step} | {field: value for field, value in local._asdict().items() if field != "step"}
 
 
-def _rule_told(rule: object) -> dict[str, Any] | None:
+def _rule_told(rule: object) -> dict[str, Json] | None:
     """Of a rule that `personal` has made, by its name."""
     if not isinstance(rule, PersonalRule) or rule.name not in RULES or rule.on.__module__ != personal.__name__:
         return None
@@ -46,7 +51,7 @@ def _rule_told(rule: object) -> dict[str, Any] | None:
     return None if local is None else {"rule": rule.name, "step": local["step"], "batch": local["batch"]}
 
 
-def with_parts(method: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def with_parts(method: Mapping[str, Json], told: Mapping[str, Json]) -> dict[str, Json]:
     """The [method] table for a new client's model: objects that the program still has stay, those that only train are left
     out, the others are made again from what `parts_told` wrote; refuses what cannot be."""
     if method.get("name") not in registry.METHODS:
@@ -60,7 +65,7 @@ def with_parts(method: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]])
             rule = "was an object of a Python program, which no file holds, and a new client's model needs it"
             hint = "result.adapt(...) in that program, or train with plain keys: ft.zo_hfl(client_lr=0.1, fine_tune=0.1)"
             raise FedtierError(f"method.{part}", method[part], rule, hint)
-        values = dict(told[part])
-        make: Callable[..., Any] = projected_sgd if part == "local" else RULES[values.pop("rule")]
+        values = dict(as_object(told[part]))
+        make = PARTS[part if part == "local" else as_text(values.pop("rule"))]
         kept[part] = Held(part, make(**values))
     return kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Given(NamedTuple):
     unused: tuple[str, ...] = ()
 
 
-def read_rows(rows: Any, preparation: Preparation, reading: Reading) -> Given:
+def read_rows(rows: object, preparation: Preparation, reading: Reading) -> Given:
     """`rows` prepared as the training rows were. Columns may come in any order; what is not known of a category or missing
     is treated as the preparation says. Refuses rows that lack a column, by its name."""
     source = Path(rows).expanduser() if isinstance(rows, str | Path) else rows

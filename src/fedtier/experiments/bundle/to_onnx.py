@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...datasets.preparation import Category, Preparation, Scaling
 from ...errors import FedtierError
@@ -19,6 +20,7 @@ from .bundle import Bundle
 from .layers import Convolution, Layer, layers_of
 
 OPSET, ML_OPSET = 17, 3
+Message = object  # of protocol buffers, as onnx makes and takes them
 
 
 def to_onnx(bundle: Bundle, file: Path, client: str | None = None) -> list[Path]:
@@ -45,7 +47,7 @@ def to_onnx(bundle: Bundle, file: Path, client: str | None = None) -> list[Path]
     return [file]
 
 
-def _onnx() -> Any:
+def _onnx() -> ModuleType:
     try:
         return import_module("onnx")
     except ImportError:
@@ -56,25 +58,25 @@ def _onnx() -> Any:
 class _Graph:
     """Nodes, one after another; every method gives the name of its result."""
 
-    def __init__(self, helper: Any) -> None:
+    def __init__(self, helper: ModuleType) -> None:
         self.helper = helper
-        self.nodes: list[Any] = []
-        self.inputs: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[Message] = []
+        self.inputs: list[Message] = []
+        self.constants: list[Message] = []
 
-    def node(self, kind: str, *inputs: str, name: str = "", domain: str = "", **attributes: Any) -> str:
+    def node(self, kind: str, *inputs: str, name: str = "", domain: str = "", **attributes: int | list[int] | list[str]) -> str:
         name = name or f"{kind.lower()}_{len(self.nodes)}"
         self.nodes.append(self.helper.make_node(kind, list(inputs), [name], domain=domain, **attributes))
         return name
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: ArrayLike) -> str:
         value, name = np.asarray(value), f"constant_{len(self.constants)}"
         kind = self.helper.np_dtype_to_tensor_dtype(np.dtype(object) if value.dtype.kind == "U" else value.dtype)
         content = [text.encode() for text in value.ravel().tolist()] if value.dtype.kind == "U" else value.ravel().tolist()
         self.constants.append(self.helper.make_tensor(name, kind, value.shape, content))
         return name
 
-    def input(self, name: str, dtype: Any, *shape: int) -> str:
+    def input(self, name: str, dtype: type, *shape: int) -> str:
         kind = self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self.inputs.append(self.helper.make_tensor_value_info(name, kind, ["N", *shape]))
         return name

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import FedtierError, positive, require
 from ...experiments.config import Config, read_written
+from ...experiments.metric_row import Row
 from ...experiments.metrics import evenly_spaced
 from ...experiments.record import MOST_BY_CLIENT
 from ...experiments.run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
@@ -32,8 +33,6 @@ from .state import (
     Run,
     State,
 )  # fmt: skip
-
-Row = Mapping[str, Any]
 
 STRIP = 48  # cells of a strip: evaluations, evenly spaced where there are more
 DETAILED = 4  # runs of a store that are told with their clients

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import math
-from typing import Any
 
+from ...experiments.metric_row import Row
 from ...experiments.outcomes import Outcome, interval, values
 from ...reports.layout import Grid
 from ...reports.strict_json import known
 from ...reports.tables import show
+from ...storage.json_value import Json
 from .orderings import Ordering, Published
 
 NOTE = "test accuracy of the global model in per cent: mean ± half-width of the 95 % interval over seeds; paper: as published"
@@ -40,7 +41,7 @@ def comma_separated(outcome: Outcome, paper: Published) -> str:
     return file.getvalue()
 
 
-def as_object(outcome: Outcome, paper: Published, found: list[Ordering]) -> dict[str, Any]:
+def as_object(outcome: Outcome, paper: Published, found: list[Ordering]) -> dict[str, Json]:
     cells = []
     for cell in outcome.comparison.cells:
         numbers = values(outcome.finals[cell.method, cell.setting], "global")
@@ -56,7 +57,7 @@ def as_object(outcome: Outcome, paper: Published, found: list[Ordering]) -> dict
     return known({"source": paper.source, "cells": cells, "orderings": claims})
 
 
-def accuracy(rows: list[dict[str, Any]]) -> str:
+def accuracy(rows: list[Row]) -> str:
     return show(interval(values(rows, "global")), "global") if rows else "diverged"
 
 
