@@ -21,7 +21,7 @@ AT_HOME = ("methods", "datasets", "studies")  # studies are about particular met
 def told(part):
     """What a part does, as plain numbers."""
     if isinstance(part, ProjectedSgd):
-        return [float(part.step(t)) for t in (0, 1, 7)], part.batch
+        return [float(part.step(t)) for t in (0, 1, 7)], part[1:]
     if isinstance(part, ServerDescent):
         x = jnp.ones(3)
         updates = [part.optimiser.update(2 * x, part.optimiser.init(x), x, round=r)[0].tolist() for r in (0, 1, 7)]

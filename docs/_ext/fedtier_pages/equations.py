@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-GREEK = ("alpha", "beta", "gamma", "delta", "eta", "lambda", "mu", "rho", "sigma", "tau", "theta", "xi", "zeta")
+GREEK = ("alpha", "beta", "gamma", "delta", "epsilon", "eta", "lambda", "mu", "rho", "sigma", "tau", "theta", "xi", "zeta")
 SYMBOLS = {
     "tilde_gamma": r"\tilde\gamma", "grad": r"\nabla ", "sum": r"\sum", "inf": r"\infty", "sqrt": r"\sqrt", "f1": "f_1",
     "f2": "f_2", "argmin": r"\operatorname{argmin}", "min": r"\min", "max": r"\max", "log": r"\log", "exp": r"\exp",

@@ -10,12 +10,12 @@ Federated Visual Classification", 2019, https://arxiv.org/abs/1909.06335
     v <- v + d^2                                                 FedAdagrad
     v <- beta_2 v + (1 - beta_2) d^2                             FedAdam
     v <- v - (1 - beta_2) d^2 sign(v - d^2)                      FedYogi
-    x <- x + eta m / (sqrt(v) + tau)                             FedAdagrad, FedAdam, FedYogi
+    x <- x + eta m / (sqrt v + tau)                              FedAdagrad, FedAdam, FedYogi
 
 As published there is no correction of the bias of m and v, which optax.adam has. Where no client made a step, m, v and x stay.
-FedAvgM at beta_1 = 0, eta = 1 is FedAvg; FedAdam at beta_1 = beta_2 = 0, eta = tau, tau -> inf too. The adaptive three move
-every coordinate by about eta a round however small d is: with a constant eta they do not settle, and a large one undoes
-what clients agree on. State: m and v at the server, none at a client.
+FedAvgM at beta_1 = 0, eta = 1 is FedAvg; FedAdam at beta_1 = beta_2 = 0, eta = tau, tau -> inf too. FedAdam and FedYogi
+move a coordinate by about eta a round wherever |d| is above tau: with a constant eta they do not settle. Do not use them where
+clients agree and FedAvg's own step is right. State: m and v at the server, none at a client.
 """
 
 from __future__ import annotations
