@@ -465,5 +465,6 @@ def test_what_others_may_ask_about_a_method():
         "shrofbo": (False, 1, True, False, False),
         "ifca": (False, 1, True, False, False),
         "cfl": (False, 1, True, True, False),
+        "fedmac": (False, 5, True, False, False),
     }
     assert not zo_hfl(problem, personal=fine_tune(0.1)).lower_level and not zo_hfl(problem, personal=global_model()).lower_level

@@ -151,4 +151,12 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "split_mean": ("e1: a cluster splits only where its clients' mean update is shorter.", "distance", 0.1),
     "split_longest": ("e2: and only where one of these updates is longer.", "distance", 0.4),
     "split_after": ("The first round in which a cluster may split.", "rounds", 5),
+    "sparsity": ("gamma: how strongly the personal models are drawn to 0, number by number.", "", 0.01),
+    "shared_sparsity": ("gamma_w: how strongly the global model is drawn to 0, number by number.", "", 0.01),
+    "width": ("rho: numbers smaller than this are drawn to 0 in proportion, larger ones all alike.", "distance", 0.1),
+    "ridge": (
+        "Adds ridge/2 |theta|^2 to a client's loss: without it the loss may have no minimum; 0 as published.",
+        "",
+        1.0,
+    ),
 }

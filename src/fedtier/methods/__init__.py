@@ -23,6 +23,7 @@ from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
 from .personalised.apfl import apfl
 from .personalised.ditto import ditto
+from .personalised.fedmac import fedmac
 from .personalised.partial import fedbn, fedper, fedrep, lg_fedavg
 from .personalised.per_fedavg import per_fedavg
 from .personalised.pfedme import pfedme
@@ -69,6 +70,7 @@ __all__ = [
     "fedbn",
     "feddyn",
     "fedexp",
+    "fedmac",
     "fednova",
     "fedper",
     "fedprox",

@@ -165,7 +165,7 @@ class Method(NamedTuple):
     address: Address = lambda server, turn: ()
     offer: Address | None = None  # what else a client needs for its personal model, for example its cluster's model
     needs_server_data: bool = False  # does it draw from the server's view?
-    solves: int = 1  # a client's steps in a round, in multiples of turn.steps
+    solves: int = 1  # a client's gradients in a round, in multiples of turn.steps
     seat: bool = False  # may the server's rows take part as one more client?
     foreign: bool = False  # is a client's part a solve and nothing else, so that a program of its own can do it?
     lower_level: bool = False  # is the personal model y_i(x), the solution of the lower level?

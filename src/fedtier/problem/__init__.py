@@ -5,9 +5,11 @@ from .couplings import huber, on_part, quadratic
 from .models import Model, cnn, from_equinox, linear, mlp, scaled, softmax
 from .sets import ConstraintSet, ball, box, everywhere, half_space, l1_ball, orthant, product, simplex
 from .shared_lower import SharedLower, weight_decay
+from .sparse import correlated, smooth_l1
 
 __all__ = [
-    "Bilevel", "ConstraintSet", "Loss", "Model", "Rows", "SharedLower", "Spec", "ball", "box", "cnn", "cross_entropy",
-    "everywhere", "from_equinox", "half_space", "huber", "huber_error", "l1_ball", "linear", "mlp", "on_part", "orthant",
-    "product", "quadratic", "residuals", "scaled", "simplex", "softmax", "squared_error", "supervised", "weight_decay",
+    "Bilevel", "ConstraintSet", "Loss", "Model", "Rows", "SharedLower", "Spec", "ball", "box", "cnn", "correlated",
+    "cross_entropy", "everywhere", "from_equinox", "half_space", "huber", "huber_error", "l1_ball", "linear", "mlp", "on_part",
+    "orthant", "product", "quadratic", "residuals", "scaled", "simplex", "smooth_l1", "softmax", "squared_error", "supervised",
+    "weight_decay",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ C, LAM, K, ETA, BETA = 0.2, 0.9, 3, 0.3, 1.5
 LOCAL = projected_sgd(f"inverse({C})")
 
 
-def rounds_at(i, x, theta, steps, lam=LAM):
+def at_client(i, x, theta, steps, lam=LAM):
     """(w, theta) of client i after its turn, as published."""
     w = x
     for t in range(steps):
@@ -31,7 +31,7 @@ def test_pfedme_solves_for_theta_and_moves_w_towards_it():
     found = Played(method)
     x, theta = START, np.tile(START, (CLIENTS, 1))
     for round in replies(found.plan):
-        ends = {i: rounds_at(i, x, theta[i], h) for i, h in round}
+        ends = {i: at_client(i, x, theta[i], h) for i, h in round}
         for i, (_, last) in ends.items():
             theta[i] = last
         x = x + BETA * mean_move(round, found.weights, {i: w - x for i, (w, _) in ends.items()}, "data")
@@ -63,7 +63,7 @@ def test_pfedme_with_exact_inner_solves_stands_still_at_the_optimum_of_the_envel
 def test_pfedme_without_a_pull_sends_nothing_and_every_client_goes_its_own_way():
     thetas, sent = moves(pfedme(PROBLEM, proximity=0.0, inner_steps=K, outer_lr=ETA, local=LOCAL), START, 4)
     assert not sent.any()
-    same(thetas.theta, [rounds_at(i, START, START, 4, 0.0)[1] for i in range(CLIENTS)])
+    same(thetas.theta, [at_client(i, START, START, 4, 0.0)[1] for i in range(CLIENTS)])
 
 
 def test_a_step_is_counted_as_the_gradients_it_takes():

@@ -8,6 +8,7 @@ from ..entry import Entry
 from ..flat import CLIENT, SIZES, TUNED, TUNING, Parts, Real, local, personal_rule
 from .apfl import apfl
 from .ditto import ditto
+from .fedmac import fedmac
 from .partial import fedbn, fedper, fedrep, lg_fedavg
 from .per_fedavg import per_fedavg
 from .pfedme import pfedme
@@ -119,6 +120,26 @@ def lg_fedavg_keys(
     return {"kept": kept, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
 
 
+def fedmac_keys(
+    *,
+    proximity: Real = 1.0,
+    sparsity: Real = 0.001,
+    shared_sparsity: Real = 0.001,
+    width: float = 0.01,
+    ridge: Real = 0.0,
+    inner_steps: int = 5,
+    outer_lr: Real = 0.1,
+    server_rate: Real = 1.0,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "uniform",
+    averaging: int = 0,
+) -> Parts:
+    loop = {"inner_steps": inner_steps, "outer_lr": outer_lr, "server_rate": server_rate, "local": local(client_lr, batch)}
+    more = {"sparsity": sparsity, "shared_sparsity": shared_sparsity, "width": width, "ridge": ridge, "proximity": proximity}
+    return loop | more | {"weighting": weighting, "averaging": averaging}
+
+
 ENTRIES = {
     "ditto": Entry(
         ditto, ditto_keys, "Ditto", "personal", "FedAvg, and a personal model beside it that is pulled towards the global one",
@@ -152,5 +173,10 @@ ENTRIES = {
     "lg_fedavg": Entry(
         lg_fedavg, lg_fedavg_keys, "LG-FedAvg", "personal", "a representation of one's own under a shared last layer",
         bibtex.LG_FEDAVG, recommended=CLIENT, grid={"client_lr": FINER},
+    ),
+    "fedmac": Entry(
+        fedmac, fedmac_keys, "FedMac", "personal", "sparse personal models in correlation with a sparse global one",
+        bibtex.FEDMAC, recommended=CLIENT | BY_ROWS | {"ridge": 1.0},
+        grid={"client_lr": [0.003, 0.01, 0.03, 0.1], "proximity": [0.5, 1.0], "server_rate": [1.0, 2.0]},
     ),
 }  # fmt: skip

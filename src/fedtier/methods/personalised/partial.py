@@ -2,8 +2,7 @@
 
 Arivazhagan et al., "Federated Learning with Personalization Layers", 2019, https://arxiv.org/abs/1912.00818 (FedPer)
 Collins et al., "Exploiting Shared Representations", ICML 2021, https://arxiv.org/abs/2102.07078 (FedRep)
-Li et al., "FedBN", ICLR 2021, https://arxiv.org/abs/2102.07623; Liang et al., "Think Locally, Act Globally", 2020,
-https://arxiv.org/abs/2001.01523 (LG-FedAvg)
+Li et al., "FedBN", ICLR 2021, https://arxiv.org/abs/2102.07623; Liang et al. (LG-FedAvg), 2020, https://arxiv.org/abs/2001.01523
 
     (y_i, v_i) <- (y_i, v_i) - tilde_gamma_t grad f1((y_i, v_i), zeta_t)     H_i times from y_i = x; v_i from where it stopped
     x <- x + sum_i w_i (y_i - x) / sum_i w_i                                  over the replies that arrived, w_i = N_i

@@ -4,7 +4,7 @@ Fallah, Mokhtari, Ozdaglar, "Personalized Federated Learning with Theoretical Gu
 Approach", NeurIPS 2020, https://arxiv.org/abs/2002.07948
 
     u_i <- y_i - alpha grad f1(y_i, zeta_t)                                      from y_i = x, H_i times
-    y_i <- y_i - tilde_gamma_t (grad f1(u_i, zeta'_t) - alpha B_t grad f1(u_i, zeta'_t))      averaged as in FedAvg
+    y_i <- y_i - tilde_gamma_t (grad f1(u_i, xi_t) - alpha B_t grad f1(u_i, xi_t))      averaged as in FedAvg
 
 with B_t the Hessian of f1 at y_i on a third minibatch: a product, by differentiating the gradient once more, so that no
 difference quotient and no matrix is formed. The first-order form leaves it out. At alpha = 0 it is FedAvg. On quadratics with
