@@ -15,6 +15,7 @@ from .descent import ServerDescent, by_round, descent
 from .method import ClientSpec, Method, Opening, Round, Turn, turn_of
 from .personal import PersonalRule, fine_tune, global_model, lower_level
 from .personalised.ditto import ditto
+from .projected import projected
 from .registry import METHODS, make
 from .shared_level.simfbo import shrofbo, simfbo
 from .solvers import LowerLevel, ProjectedSgd, pretrain, projected_sgd, sgd
@@ -56,6 +57,7 @@ __all__ = [
     "make",
     "orthogonal",
     "pretrain",
+    "projected",
     "projected_sgd",
     "scaffold",
     "server_only",

@@ -17,9 +17,11 @@ def fedavg_keys(
     batch: int = 32,
     weighting: str = "data",
     averaging: int = 0,
+    projection: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"weighting": weighting, "averaging": averaging} | trained(client_lr, batch, fine_tune)
+    more = {"weighting": weighting, "averaging": averaging, "projection": projection}
+    return more | trained(client_lr, batch, fine_tune)
 
 
 def fedprox_keys(
@@ -29,9 +31,10 @@ def fedprox_keys(
     batch: int = 32,
     weighting: str = "data",
     averaging: int = 0,
+    projection: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    more = {"proximity": proximity, "weighting": weighting, "averaging": averaging}
+    more = {"proximity": proximity, "weighting": weighting, "averaging": averaging, "projection": projection}
     return more | trained(client_lr, batch, fine_tune)
 
 
