@@ -37,6 +37,7 @@ def test_the_default_keys_of_a_configuration_are_the_default_parts_of_the_factor
     parameters = list(inspect.signature(row.factory).parameters.values())[1:]  # the first is the problem
     parts = {key: told(part) for key, part in row.flat().items()}
     assert parts.pop("averaging", 0) == 0  # of the models of a method without a descent: see `averaged`
+    assert parts.pop("projection", 0) == 0  # of its replies: see `projected`
     assert {p.name: told(p.default) for p in parameters} == parts
 
 

@@ -97,6 +97,12 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "upper_rate": ("The step of the upper level's variables x, in multiples of the client's step.", "", 0.1),
     "adjoint_rate": ("The step of the adjoint v, in multiples of the client's step.", "", 0.5),
     "adjoint_radius": ("The server keeps the adjoint v in a ball of this radius.", "distance", 100.0),
+    "projection": (
+        "K: a client sends its move's products with K random directions that the server draws too; 0: the move itself. Needs "
+        "short rounds: see `methods/projected.py`.",
+        "numbers",
+        64,
+    ),
     "updates": (
         "K: the local steps of a client in a round, at most; a client with fewer steps in the plan makes fewer.",
         "steps",

@@ -27,6 +27,7 @@ from .personalised.fedmac import fedmac
 from .personalised.partial import fedbn, fedper, fedrep, lg_fedavg
 from .personalised.per_fedavg import per_fedavg
 from .personalised.pfedme import pfedme
+from .projected import projected
 from .registry import METHODS, make
 from .robust.coordinate_median import coordinate_median
 from .robust.rfa import rfa
@@ -90,6 +91,7 @@ __all__ = [
     "per_fedavg",
     "pfedme",
     "pretrain",
+    "projected",
     "projected_sgd",
     "rfa",
     "scaffold",

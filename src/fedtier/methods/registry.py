@@ -21,6 +21,7 @@ from .entry import Entry
 from .method import Method
 from .parts import KINDS
 from .personalised import entries as personalised
+from .projected import projected
 from .robust import entries as robust
 from .shared_level import entries as shared_level
 from .two_levels import entries as two_levels
@@ -77,7 +78,8 @@ def make(name: str | Entry, problem: Bilevel, given: dict[str, Any]) -> Method:
     parts = row.flat(**{key: value for key, value in given.items() if key not in whole}) | whole
     ours = any(row is known for known in METHODS.values())
     power = parts.pop("averaging", 0) if ours else 0  # where the server has no descent that averages
-    return averaged(row.factory(problem, **parts), power)
+    count = parts.pop("projection", 0) if ours else 0
+    return averaged(projected(row.factory(problem, **parts), count), power)
 
 
 def sketch(name: str | Entry, given: dict[str, Any], *, central: bool = True) -> Method:

@@ -24,9 +24,11 @@ def fedavg_keys(
     weight_decay: float = 0.0,
     weighting: str = "data",
     averaging: int = 0,
+    projection: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"weighting": weighting, "averaging": averaging} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+    more = {"weighting": weighting, "averaging": averaging, "projection": projection}
+    return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
 def fedprox_keys(
@@ -38,9 +40,10 @@ def fedprox_keys(
     weight_decay: float = 0.0,
     weighting: str = "data",
     averaging: int = 0,
+    projection: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    more = {"proximity": proximity, "weighting": weighting, "averaging": averaging}
+    more = {"proximity": proximity, "weighting": weighting, "averaging": averaging, "projection": projection}
     return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
