@@ -25,6 +25,7 @@ class Tag(IntEnum):
     PRETRAIN = 6  # minibatches before round 0
     HESSIAN = 7  # rows for second derivatives
     ATTACK = 8  # what an attacker sends
+    AUGMENT = 9  # other images in place of the stored ones
 
 
 BEFORE_ROUND_0 = 2**31 - 1  # the "round" of everything that happens before the first one

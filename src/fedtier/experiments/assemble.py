@@ -21,7 +21,7 @@ from ..methods.attacked import AttackSpec, attacked
 from ..methods.solvers import LowerLevel
 from ..own_code.black_box import adopt_solver
 from ..own_code.by_path import is_bilevel, own_problem
-from ..problem import Bilevel, Model, Rows, Spec, ball, supervised
+from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .config import Config, keys_of
 from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
@@ -142,9 +142,8 @@ def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilev
     """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own."""
     model, problem, _, _, _ = _algorithm(config, dataset)
     problem, given = adopt(problem), config.method.options
-    return Algorithm(
-        config, dataset, model, problem, registry.make(config.method.entry, problem, given), _lower_level(problem, given)
-    )
+    method = registry.make(config.method.entry, problem, given, augment=_augment(config, dataset))
+    return Algorithm(config, dataset, model, problem, method, _lower_level(problem, given))
 
 
 def with_options(experiment: Experiment, options: Mapping[str, object]) -> Experiment:
@@ -161,7 +160,8 @@ def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel,
 
 
 def _method(config: Config, dataset: Dataset, problem: Bilevel) -> Method:
-    method, attack = registry.make(config.method.entry, problem, config.method.options), config.attack
+    attack = config.attack
+    method = registry.make(config.method.entry, problem, config.method.options, augment=_augment(config, dataset))
     if attack.kind == "none":
         return method
     fits = attack.kind != "labels" or dataset.task == "classification"
@@ -180,6 +180,19 @@ def _with_attackers(config: Config, dataset: Dataset, federation: Federation, cl
     attacks = np.zeros(federation.clients, bool)
     attacks[np.random.default_rng([seed, 5]).choice(clients, count, replace=False)] = True
     return federation._replace(spec=AttackSpec(*federation.spec, attacks=jnp.asarray(attacks)))
+
+
+def _augment(config: Config, dataset: Dataset) -> Augment | None:
+    """What the clients' local steps see in place of the stored images; None: the images themselves."""
+    if not config.data.augment:
+        return None
+    rule = "is for images [channels, height, width]"
+    require(len(dataset.shape) == 3, "data.augment", True, f"{rule}; these rows have the shape {dataset.shape}", "leave it out")
+    fits = "local" in registry.part_names(config.method.entry)
+    require(fits, "data.augment", True, f"{config.method.name} has no local steps that could see other images", "leave it out")
+    require(config.method.solver is None, "data.augment", True, "a solver of your own sees the stored images", "leave it out")
+    with called({"shape": "data.augment"}):
+        return crop_and_flip(dataset.shape)
 
 
 def _lower_level(problem: Bilevel, given: Mapping[str, Any]) -> LowerLevel:
@@ -209,7 +222,7 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
         problem = own_problem(method.problem, loss, method.problem_options)
     if method.solver is not None:
         problem = adopt_solver(problem, method.solver)
-    return model, problem._replace(central=config.data.server_share > 0), rows
+    return model, problem._replace(central=config.data.server_share > 0, model=model), rows
 
 
 def _federation(

@@ -33,7 +33,7 @@ from . import judges
 Share = float
 RENAMED = {"method.cohort": "method.remembered", "method.estimates": "method.remembered"}  # keys of earlier versions
 Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
-MODELS = ("linear", "softmax", "mlp", "cnn")
+MODELS = ("linear", "softmax", "mlp", "cnn", "lenet", "pfl_cnn", "residual")
 
 
 def described(default: Any, meaning: str, *, unit: str = "", example: Any = None, **rules: Any) -> Any:
@@ -138,6 +138,11 @@ class Data(Table):
         example=0.2, ge=0, lt=1,
     )  # fmt: skip
 
+    augment: bool = described(
+        False, "Whether the clients' local steps see images cut out at random (4 pixels either way) and mirrored at random.",
+        example=True,
+    )  # fmt: skip
+
     @pydantic.model_validator(mode="before")
     @classmethod
     def implied(cls, given: Any) -> Any:
@@ -169,7 +174,8 @@ class ModelTable(Table):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the model's signature
     name: Word = described(
         "linear",
-        "linear or softmax regression, mlp: a net of dense layers, cnn: a small convolutional net for images; or a function of "
+        "linear or softmax regression, mlp: a net of dense layers, cnn: a small convolutional net for images, lenet: that of "
+        "NIID-Bench, pfl_cnn: that of PFLlib, residual: a small residual net with group normalisation; or a function of "
         'your own: "net.py:make".',
         example="mlp",
     )
@@ -322,7 +328,11 @@ class Config(Table):
             content["run"].pop("rounds")
         content["run"].pop("checkpoint_every")
         content["run"].pop("keep_personal")
-        for table, key in (("data", "new_clients"), ("run", "metrics")):  # runs from before there were such keys
+        for table, key in (
+            ("data", "new_clients"),
+            ("data", "augment"),
+            ("run", "metrics"),
+        ):  # runs from before there were such keys
             if not content[table][key]:
                 content[table].pop(key)
         if content["run"]["magnitude"] == RunTable.model_fields["magnitude"].default:

@@ -11,10 +11,26 @@ import numpy as np
 from ..datasets import Dataset
 from ..errors import FedtierError, require
 from ..own_code.by_path import Place, is_own, is_path
-from ..problem import Loss, Model, cnn, cross_entropy, huber_error, linear, mlp, scaled, softmax, squared_error
+from ..problem import (
+    Loss,
+    Model,
+    cnn,
+    cross_entropy,
+    huber_error,
+    lenet,
+    linear,
+    mlp,
+    pfl_cnn,
+    residual,
+    scaled,
+    softmax,
+    squared_error,
+)  # fmt: skip
 from ..storage.json_value import Json, as_text
 from .config import Config, ModelTable
 from .own_models import own_model
+
+NETS: dict[str, Callable[..., Model]] = {"cnn": cnn, "lenet": lenet, "pfl_cnn": pfl_cnn, "residual": residual}  # for images
 
 
 class Recipe(NamedTuple):
@@ -38,9 +54,10 @@ class Recipe(NamedTuple):
             "linear": lambda: linear(features, bias=table.bias) if numeric else softmax(features, outputs, bias=table.bias),
             "softmax": lambda: softmax(features, outputs, bias=table.bias),
             "mlp": lambda: mlp(features, outputs, table.hidden, table.depth, bias=table.bias),
-            "cnn": lambda: cnn(outputs, _image_shape(self.shape), bias=table.bias),
         }
-        return makers[table.name]()
+        if table.name in makers:
+            return makers[table.name]()
+        return NETS[table.name](outputs, _image_shape(table.name, self.shape), bias=table.bias)
 
 
 def recipe_of(config: Config, dataset: Dataset) -> Recipe:
@@ -87,7 +104,7 @@ def loss_of(config: Config, dataset: Dataset, model: Model) -> Loss:
     return huber_error(model, config.model.huber_width) if name == "huber" else squared_error(model)
 
 
-def _image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+def _image_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
     if len(shape) != 3:
-        raise FedtierError("model.name", "cnn", f"needs images, but rows have the shape {shape}", "use linear or mlp")
+        raise FedtierError("model.name", name, f"needs images, but rows have the shape {shape}", "use linear or mlp")
     return shape

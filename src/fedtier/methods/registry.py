@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 from ..errors import FedtierError, choice, nearest
-from ..problem import Bilevel
+from ..problem import Augment, Bilevel, Model
 from .alone import entries as alone
 from .averaged import averaged
 from .averaging import entries as averaging
@@ -61,9 +61,9 @@ def part_names(name: str | Entry) -> tuple[str, ...]:
     return tuple(part for part in KINDS if part in inspect.signature(entry(name).factory).parameters)
 
 
-def make(name: str | Entry, problem: Bilevel, given: dict[str, Any]) -> Method:
+def make(name: str | Entry, problem: Bilevel, given: dict[str, Any], augment: Augment | None = None) -> Method:
     """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused. A program may also
-    give whole parts, such as server=descent(...), in place of their keys."""
+    give whole parts, such as server=descent(...), in place of their keys. `augment` is for the part `local`."""
     known, row = options(name), entry(name)
     whole = {key: value for key, value in given.items() if key in part_names(name) and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
@@ -76,6 +76,8 @@ def make(name: str | Entry, problem: Bilevel, given: dict[str, Any]) -> Method:
             )
         _check_type(key, value, hints[key])
     parts = row.flat(**{key: value for key, value in given.items() if key not in whole}) | whole
+    if augment is not None:
+        parts["local"] = parts["local"]._replace(augment=augment)
     ours = any(row is known for known in METHODS.values())
     power = parts.pop("averaging", 0) if ours else 0  # where the server has no descent that averages
     count = parts.pop("projection", 0) if ours else 0
@@ -85,7 +87,8 @@ def make(name: str | Entry, problem: Bilevel, given: dict[str, Any]) -> Method:
 def sketch(name: str | Entry, given: dict[str, Any], *, central: bool = True) -> Method:
     """The method on a problem of zeros: refuses what `make` would refuse, and can be asked about its facts."""
     nothing = Bilevel(lambda x, rows: jnp.zeros(()), lambda x, y, spec: jnp.zeros(()), lambda x, y, rows, spec: jnp.zeros(()))
-    return make(name, nothing._replace(central=central), given)
+    blank = Model("nothing", lambda key: (), *[lambda x, inputs: jnp.zeros((inputs.shape[0], 1))] * 2)
+    return make(name, nothing._replace(central=central, model=blank), given)
 
 
 def names_with(fact: str) -> list[str]:

@@ -14,7 +14,7 @@ from .. import keys, trees
 from ..errors import not_negative, share, whole
 from ..federation import View, draw, rows_at, sample
 from ..keys import Tag
-from ..problem import Bilevel
+from ..problem import Augment, Bilevel
 from ..schedules import Schedule, StepSize, as_schedule, constant
 from .method import ClientSpec
 
@@ -44,8 +44,9 @@ def sgd(
     scale: ArrayLike = 1.0,
     project: Callable[[PyTree], PyTree] = lambda y: y,
     momentum: float = 0.0,
+    augment: Augment | None = None,
 ) -> PyTree:
-    """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1.
+    """y <- project(y - scale lr(t) gradient(y, minibatch_t)) for t = 0 .. steps - 1. `augment` as in `walk`.
 
     With `momentum` rho (heavy ball) the step is along m <- rho m + gradient(y, minibatch_t), which starts at 0 in every call.
     """
@@ -56,11 +57,22 @@ def sgd(
             along = trees.axpy(momentum, at.m, along)
         return Moving(project(trees.axpy(size, along, at.y)), along if momentum else ())
 
-    return walk(move, Moving(y, trees.zeros_like(y) if momentum else ()), view, steps, key, batch=batch).y
+    start = Moving(y, trees.zeros_like(y) if momentum else ())
+    return walk(move, start, view, steps, key, batch=batch, augment=augment).y
 
 
-def walk(move: Move, y: PyTree, view: View, steps: ArrayLike, key: Key[Array, ""], *, batch: int) -> PyTree:
-    """y <- move(t, y, minibatch_t) for t = 0 .. steps - 1.
+def walk(
+    move: Move,
+    y: PyTree,
+    view: View,
+    steps: ArrayLike,
+    key: Key[Array, ""],
+    *,
+    batch: int,
+    augment: Augment | None = None,
+) -> PyTree:
+    """y <- move(t, y, minibatch_t) for t = 0 .. steps - 1. With `augment`, minibatch t is changed by it at the address
+    (key, t, AUGMENT).
 
     `steps` is traced: a growing H recompiles nothing, and 0 steps return `y` as it came. The row numbers of `ahead`
     minibatches are drawn at once, each at its own address (key, t): threefry is cheap by the dozen, dear one by one. A
@@ -76,7 +88,8 @@ def walk(move: Move, y: PyTree, view: View, steps: ArrayLike, key: Key[Array, ""
         drawn = jax.vmap(lambda t: draw(view, keys.at(key, t), batch))(first + jnp.arange(ahead))
 
         def step(t: ArrayLike, y: PyTree) -> PyTree:
-            return move(t, y, rows_at(view, drawn[jnp.asarray(t) - first]))
+            rows = rows_at(view, drawn[jnp.asarray(t) - first])
+            return move(t, y, rows if augment is None else augment(rows, keys.at(key, t, Tag.AUGMENT)))
 
         def masked(j: ArrayLike, y: PyTree) -> PyTree:
             t = first + jnp.asarray(j)
@@ -108,6 +121,7 @@ class ProjectedSgd(NamedTuple):
     bounded: bool = False  # are steps shortened where the loss is too curved for them?
     momentum: float = 0.0  # rho of the heavy ball, which starts at rest in every solve
     weight_decay: float = 0.0  # times y, added to every gradient
+    augment: Augment | None = None  # what steps see in place of the stored rows
 
     def descend(
         self,
@@ -123,8 +137,14 @@ class ProjectedSgd(NamedTuple):
         """y after `steps` steps along -gradient(y, rows), each of size factor spec.step_scale tilde_gamma_t."""
         scale, slope = spec.step_scale * jnp.asarray(factor), self._decayed(gradient)
         return sgd(
-            slope, y, view, steps, key, lr=self.step, batch=self.batch, scale=scale, project=project, momentum=self.momentum
-        )
+            slope, y, view, steps, key, lr=self.step, batch=self.batch, scale=scale, project=project, momentum=self.momentum,
+            augment=self.augment,
+        )  # fmt: skip
+
+    def sample(self, view: View, key: Key[Array, ""]) -> PyTree:
+        """A minibatch as a step sees it, for methods whose steps are not along a gradient."""
+        rows = sample(view, key, self.batch)
+        return rows if self.augment is None else self.augment(rows, keys.at(key, Tag.AUGMENT))
 
     def path(self, spec: ClientSpec, steps: ArrayLike, proximity: ArrayLike = 0.0) -> Float[Array, ""]:
         """A = sum_t A_t where `descend` goes from x to x - sum_t A_t gradient_t: how much gradient a solve adds up.

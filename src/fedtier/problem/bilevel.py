@@ -85,6 +85,7 @@ class Bilevel(NamedTuple):
     Y: ConstraintSet = everywhere()
     solve: OwnSolver | None = None  # none: projected SGD
     central: bool = True  # has the server rows of its own? False: its part of the objective is 0
+    model: Model | None = None  # what predicts, for methods that ask for its features or its outputs
 
     @property
     def server_loss(self) -> Loss:

@@ -33,7 +33,7 @@ Layer = (
 
 
 def layers_of(bundle: Bundle, client: str | None = None) -> list[Layer]:
-    """The layers of the global model, or of a client's; refuses a model that is not built in."""
+    """The layers of the global model, or of a client's; refuses a model that has no export."""
     parameters, name = bundle.parameters(client), str(bundle.about.recipe.table["name"])
     if name in ("linear", "softmax"):
         return [_dense(parameters.weight, parameters.bias)]
@@ -42,7 +42,7 @@ def layers_of(bundle: Bundle, client: str | None = None) -> list[Layer]:
         return [*(_dense(one.weight, one.bias, relu=True) for one in hidden), _dense(last.weight, last.bias)]
     if name == "cnn":
         return _convolutional(parameters)
-    raise FedtierError("model.name", name, "can only be exported if it is built in", "linear, softmax, mlp or cnn")
+    raise FedtierError("model.name", name, "has no export", "linear, softmax, mlp and cnn have one")
 
 
 def _convolutional(parameters: Convolutional) -> list[Layer]:

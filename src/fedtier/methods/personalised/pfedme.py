@@ -88,7 +88,7 @@ def envelope(
             return Pair(trees.axpy(-jnp.asarray(spec.step_scale) * outer_lr, upper(y.w, theta, spec), y.w), theta)
 
         start, key = Pair(shared.x, client.theta), keys.at(turn.key, Tag.SOLVE)
-        y = walk(move, start, view, turn.steps, key, batch=local.batch)
+        y = walk(move, start, view, turn.steps, key, batch=local.batch, augment=local.augment)
         return Client(y.theta), Up(trees.sub(y.w, shared.x))
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ... import keys, trees
 from ...errors import positive, require
-from ...federation import View, sample
+from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel, SharedLower, ball, weight_decay
 from ..averaging.fedavg import LOCAL, PERSONAL, Info
@@ -90,7 +90,7 @@ def _method(
 
         def step(t: ArrayLike, made: tuple[Levels, Array]) -> tuple[Levels, Array]:
             at, path = made
-            rows_g, rows_f = sample(below, keys.at(key, t, 0), local.batch), sample(above, keys.at(key, t, 1), local.batch)
+            rows_g, rows_f = local.sample(below, keys.at(key, t, 0)), local.sample(above, keys.at(key, t, 1))
             slopes, length = slopes_at(shared, at, rows_f, rows_g), spec.step_scale * local.step(t)
             parts = (
                 trees.axpy(-length * rate, d, a) for rate, d, a in zip((upper_rate, 1.0, adjoint_rate), slopes, at, strict=True)

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ... import keys, trees
 from ...errors import choice, positive, whole
-from ...federation import View, sample
+from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel, Loss
 from ..averaging.fedavg import LOCAL, PERSONAL, Info
@@ -122,7 +122,7 @@ class _DeComFL:
 
         def update(k: ArrayLike, made: tuple[PyTree, Array]) -> tuple[PyTree, Array]:
             y, c = made
-            rows, z = sample(view, keys.at(key, k), self.steps.batch), self.z(shared.seed, k, y)
+            rows, z = self.steps.sample(view, keys.at(key, k)), self.z(shared.seed, k, y)
             here = spec.step_scale * jax.lax.map(lambda p: self.slope(y, z(p), rows), jnp.arange(self.P))
             return self.step(y, shared.seed, k, here), c.at[k].set(here.astype(c.dtype))
 

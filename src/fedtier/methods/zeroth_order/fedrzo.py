@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ... import keys, trees
 from ...errors import choice
-from ...federation import View, sample
+from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
 from ..averaging.fedavg import LOCAL, PERSONAL, Info, Server, Shared, Up
@@ -68,7 +68,7 @@ def fedrzo(
 
         def step(t: ArrayLike, z: PyTree) -> PyTree:
             u = v if two else sphere(keys.at(aim, t), x)
-            rows = sample(view, keys.at(key, t), local.batch)
+            rows = local.sample(view, keys.at(key, t))
             rise = value(trees.axpy(eta, u, z), ahead, rows, spec) - value(z, here, rows, spec)
             g = trees.scale(trees.size(x) / eta * rise, u)
             if not two:

@@ -1,0 +1,91 @@
+"""Random crops and mirror images: against NumPy, at their addresses, and nothing where they are not asked for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedtier import keys
+from fedtier.errors import FedtierError
+from fedtier.experiments import config as configuration
+from fedtier.experiments.assemble import assemble
+from fedtier.federation import View
+from fedtier.keys import Tag
+from fedtier.methods import fedavg, projected_sgd
+from fedtier.methods.method import turn_of
+from fedtier.methods.solvers import sgd
+from fedtier.problem import Rows, crop_and_flip, cross_entropy, softmax, supervised
+
+SHAPE = (2, 12, 13)
+IMAGES = np.random.default_rng(0).integers(0, 256, (50, *SHAPE)).astype(np.uint8)
+
+
+def windows(image):
+    """All crops of an image that is continued by 4 mirrored pixels, and their mirror images."""
+    wide = np.pad(image, ((0, 0), (4, 4), (4, 4)), "reflect")
+    plain = [wide[:, i : i + 12, j : j + 13] for i in range(9) for j in range(9)]
+    return plain + [one[:, :, ::-1] for one in plain]
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_every_image_is_a_window_of_itself_or_its_mirror_image(flat):
+    stored = IMAGES.reshape(50, -1) if flat else IMAGES
+    rows = Rows(jnp.asarray(stored), jnp.arange(50))
+    made = jax.jit(crop_and_flip(SHAPE))(rows, keys.root(1))
+    assert made.inputs.shape == stored.shape and made.inputs.dtype == np.uint8
+    np.testing.assert_array_equal(made.labels, rows.labels)
+    places = []
+    for image, new in zip(IMAGES, np.asarray(made.inputs).reshape(IMAGES.shape), strict=True):
+        places.append(next(k for k, one in enumerate(windows(image)) if (one == new).all()))
+    places = np.asarray(places)
+    assert 0.2 < np.mean(places >= 81) < 0.8 and len(np.unique(places % 9)) > 5 and len(np.unique(places % 81 // 9)) > 5
+
+
+def test_a_local_step_sees_the_minibatch_changed_at_its_own_address():
+    """One step of SGD on a loss that is linear in the inputs: its gradient is the mean of what it saw."""
+    with jax.enable_x64(True):
+        data = Rows(jnp.asarray(IMAGES, jnp.float64), jnp.zeros(50, jnp.int32))
+        view, key, augment = View(data, jnp.arange(50), jnp.asarray(0), jnp.asarray(50)), keys.root(2), crop_and_flip(SHAPE)
+        gradient = lambda y, rows: jnp.mean(rows.inputs, axis=0)  # noqa: E731
+        how = {"lr": lambda t: 1.0, "batch": 5}
+        plain, changed = (sgd(gradient, jnp.zeros(SHAPE), view, 1, key, augment=one, **how) for one in (None, augment))
+        numbers = keys.below(keys.at(key, 0), 50, 5)
+        drawn = Rows(data.inputs[numbers], data.labels[numbers])
+        np.testing.assert_allclose(plain, -np.mean(drawn.inputs, axis=0), rtol=1e-12)
+        wanted = augment(drawn, keys.at(key, 0, Tag.AUGMENT)).inputs
+        np.testing.assert_allclose(changed, -np.mean(wanted, axis=0), rtol=1e-12)
+        assert np.abs(changed - plain).max() > 1
+
+
+def test_a_methods_local_part_augments_and_without_it_nothing_changes():
+    data = Rows(jnp.asarray(IMAGES, jnp.float32), jnp.arange(50, dtype=jnp.int32) % 2)
+    view = View(data, jnp.arange(50), jnp.asarray(0), jnp.asarray(50))
+    model, spec = softmax(312, 2), type("Spec", (), {"step_scale": 1.0, "weight": 1.0})()
+    problem, turn, local = supervised(cross_entropy(model)), turn_of(0, 0, 3, keys.root(0)), projected_sgd(1e-5, batch=4)
+    ends = []
+    for part in (local, local._replace(augment=crop_and_flip(SHAPE))):
+        method = fedavg(problem, local=part)
+        shared = method.broadcast(method.server_init(model.init(keys.root(0))), None)
+        ends.append(method.local((), shared, (), view, spec, turn)[1].delta.weight)
+    assert np.abs(ends[0] - ends[1]).max() > 1e-4
+
+
+def test_the_border_must_fit_into_the_image():
+    for shape in ((1, 4, 9), (12,)):
+        with pytest.raises(FedtierError, match="shape"):
+            crop_and_flip(shape)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [(["data.name=synthetic", "data.partition=natural"], "images"), (["method.name=server_only"], "no local steps")],
+)
+def test_a_configuration_that_cannot_augment_is_refused(settings, words):
+    config = configuration.load_config(None, ["data.augment=true", *settings])
+    with pytest.raises(FedtierError, match=words):
+        assemble(config)
+
+
+def test_the_key_changes_the_digest_only_where_it_is_used():
+    plain, off, on = (configuration.load_config(None, s) for s in ([], ["data.augment=false"], ["data.augment=true"]))
+    assert plain.digest() == off.digest() != on.digest()
