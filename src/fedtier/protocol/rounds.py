@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from .. import keys
 from ..compilation import jitted
-from ..methods.method import Opening, Round, turn_of
+from ..methods.method import Opening, Round, turn_of, turns_of
 
 
 def open_round(*args: Any) -> tuple:
@@ -29,17 +29,18 @@ def _compiled(function: Any) -> Any:
     return jitted(function, static_argnums=(0, 1))
 
 
-def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, steps: Any, view: Any, key: Any) -> tuple:
-    turns = jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
+def _open(method: Any, m: int, server: PyTree, number: Any, ids: Any, steps: Any, staleness: Any, view: Any, key: Any) -> tuple:
+    turns = turns_of(number, ids, steps, key, staleness)
     opening = Opening(number, m, view, keys.at(key, number, 0))
     return method.broadcast(server, opening), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
 
 
 def _close(
     method: Any, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
-    number: Any, ids: Any, arrived: Any, view: Any, key: Any,
+    number: Any, ids: Any, arrived: Any, staleness: Any, view: Any, key: Any,
 ) -> tuple[PyTree, PyTree]:  # fmt: skip
-    return method.aggregate(server, owns, ups, specs, Round(number, ids, arrived, m, view, keys.at(key, number, 0)))
+    round = Round(number, ids, arrived, m, view, keys.at(key, number, 0), staleness)
+    return method.aggregate(server, owns, ups, specs, round)
 
 
 turn_key = jax.jit(lambda number, client, key: turn_of(number, client, jnp.zeros((), jnp.int32), key).key)
