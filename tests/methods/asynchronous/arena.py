@@ -62,8 +62,8 @@ def model_after(name, options, plan, engine=compiled, **of_engine):
 def queue(buffer, update, working=CLIENTS, rho=0.0):
     """What the reference finds for `plan_of(buffer)`."""
     return play(
-        SEED, SLOWNESS, points()[1], step_seconds=0.5, latency=0.25, working=working, buffer=buffer, server_steps=ROUNDS, stragglers=0.2,
-        dropouts=0.2, update=update, rho=rho,
+        SEED, SLOWNESS, points()[1], step_seconds=0.5, latency=0.25, working=working, buffer=buffer, server_steps=ROUNDS,
+        stragglers=0.2, dropouts=0.2, update=update, rho=rho,
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def test_without_staleness_both_forms_are_fedavg_with_one_client_a_round():
     plan = plan_of(1, 1 / 6)  # one client works at a time
     assert plan.staleness.max() == 0
     wanted = model_after("fedavg", {"weighting": "uniform"}, plan._replace(staleness=None))
-    for form in ("model", "delta"):
+    for blended in ("model", "delta"):
         same(model_after("fedasync", {"blending": 1.0, "anchor": 0.0, "blended": blended}, plan), wanted)
 
 

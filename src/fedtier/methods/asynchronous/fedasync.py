@@ -57,8 +57,8 @@ def fedasync(
     local: ProjectedSgd = LOCAL,
     personal: PersonalRule = PERSONAL,
 ) -> Method:
-    """FedAsync on problem.f1 with alpha = `blending` and rho = `anchor`; `blended` "model" as published, or "delta". `discounting`
-    names s, `exponent` is the a of the polynomial, `hinge_slope` and `hinge_after` are the hinge's a and b."""
+    """FedAsync on problem.f1 with alpha = `blending` and rho = `anchor`; `blended` "model" as published, or "delta".
+    `discounting` names s, `exponent` is the a of the polynomial, `hinge_slope` and `hinge_after` are the hinge's a and b."""
     positive("blending", blending)
     not_negative("anchor", anchor)
     choice("blended", blended, FORMS)
