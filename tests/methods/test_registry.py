@@ -65,6 +65,7 @@ def test_a_method_can_be_asked_before_there_is_a_problem():
     assert sketch("zo_hfl", {"directions": 3}).solves == 6
     assert "fedavg" in names_with("seat") and "zo_hfl" not in names_with("seat")
     assert "zo_hfl" in names_with("foreign") and "scaffold" not in names_with("foreign")
+    assert names_with("buffer") == ["fedbuff", "fedasync"]
 
 
 def test_an_unknown_method_is_answered_with_the_nearest():

@@ -165,4 +165,16 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "",
         1.0,
     ),
+    "buffer": ("B: the server makes a step after so many replies, each client at most once among them.", "replies", 4),
+    "blending": ("alpha: how much of a fresh reply goes into the global model.", "", 0.9),
+    "anchor": ("rho: how strongly local steps are pulled towards the model that the client began with.", "", 0.1),
+    "blended": (
+        "What is mixed in: the client's `model`, as published, or the `delta` to the model it began with.",
+        "",
+        "delta",
+    ),
+    "discounting": ("How a reply of age tau counts: `constant`, `polynomial` or `hinge`.", "", "hinge"),
+    "exponent": ("a of the polynomial (1 + tau)^-a.", "", 1.0),
+    "hinge_slope": ("a of the hinge: 1/(a (tau - b) + 1) beyond b.", "", 1.0),
+    "hinge_after": ("b of the hinge: replies up to this age count in full.", "server steps", 6.0),
 }

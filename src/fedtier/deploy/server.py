@@ -33,7 +33,6 @@ from ..experiments.run import Result
 from ..experiments.run_folder import CHECKPOINT, FORMAT, METRICS, RunFolder
 from ..experiments.stopping import Stopped
 from ..experiments.verdicts import check_judges, verdict_row, verdicts
-from ..federation import Plan
 from ..protocol import Ask, Driver, Interrupted, Job, Ledger, Record, ServerSeal, drive, message_shapes
 from ..storage.array_files import ArrayFile
 from ..storage.checksums import stamped, unstamped
@@ -104,7 +103,7 @@ class _Server:
     ) -> None:  # fmt: skip
         self.run, self.experiment, self.store, self.progress = run, experiment, store, progress
         self.judges = check_judges(experiment)
-        self.plan = Plan(*(table[0] for table in experiment.plan))
+        self.plan = jax.tree.map(lambda table: table[0], experiment.plan)
         self.federation = jax.tree.map(lambda a: a[0], experiment.federation._replace(arrays=()))
         self.federation = self.federation._replace(arrays=experiment.federation.arrays)
         x = jax.tree.map(lambda a: a[0], experiment.x)

@@ -17,6 +17,7 @@ from .. import datasets as data_sets
 from ..errors import NOTHING, FedtierError, called, nearest, require
 from ..experiments import config as configuration
 from ..experiments.config import Config, RunTable, Table, described
+from ..methods import registry
 from ..own_code.by_path import is_own
 from ..protocol import Rules
 
@@ -80,6 +81,11 @@ def _fits(config: Config, wire: WireTable) -> None:
     limit = config.run.magnitude
     unset = limit == RunTable.model_fields["magnitude"].default
     require(unset, "run.magnitude", limit, "is for simulations: between sites it is wire.magnitude", "leave it out")
+    buffer = registry.sketch(config.method.entry, config.method.options).buffer
+    rule = f"{config.method.name} does not wait for rounds, and between sites there are only rounds so far"
+    require(not buffer, "method.name", config.method.name, rule, "fedavg, or a simulation: `fedtier run`")
+    spread, rule = config.run.speed_spread, "is not read between sites, whose clock is the real one"
+    require(spread is None, "run.speed_spread", spread, rule, "leave it out")
     rule = "the wire has no seat for the server's rows"
     require(not config.method.server_seat, "method.server_seat", True, rule, "use zo_hfl, which takes them in as f1")
 

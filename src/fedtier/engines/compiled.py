@@ -22,7 +22,8 @@ from .. import trees
 from ..compilation import jitted, precise
 from ..errors import choice, require, whole
 from ..federation import Federation, Plan
-from ..methods.method import Method, turn_of
+from ..methods import ring
+from ..methods.method import Method, turn_of, turns_of
 from .devices import as_many_as_hold, balance, dealt, everywhere, on_all
 from .engine import (
     Engine,
@@ -32,6 +33,7 @@ from .engine import (
     State,
     check_chosen,
     check_federation,
+    check_history,
     check_rounds,
     initial_state,
     replies_of,
@@ -51,6 +53,7 @@ def compiled(
     devices: Sequence[Device] | None = None,
     seeds: bool = False,
     magnitude: float = MAGNITUDE,
+    history: int = 1,
 ) -> Engine:
     """The engine for `method`.
 
@@ -63,14 +66,16 @@ def compiled(
                result does not depend on how many there are. (): share nothing, as inside `sweep`
     seeds      state, plan, key, federation (but its arrays) and x carry a leading axis, one row per seed
     magnitude  a reply so many times longer than the usual one is lost, as one that is not finite: see `replies`
+    history    how many of the latest broadcasts the state of a method with a buffer remembers: plan.history
     """
     whole("capacity", capacity)
+    whole("history", history)
     check_magnitude(magnitude)
     if isinstance(layout, int):
         whole("layout", layout)
     else:
         choice("layout", layout, ("auto", "map", "vmap"))
-    engine = _Compiled(method, capacity, layout, devices, seeds, magnitude)
+    engine = _Compiled(method, capacity, layout, devices, seeds, magnitude, history)
     return Engine("compiled", engine.init, engine.advance, engine.evaluate)
 
 
@@ -78,9 +83,11 @@ class _Compiled:
     """The programs of one engine, each made where it is first needed."""
 
     def __init__(
-        self, method: Method, capacity: int, layout: Layout, devices: Sequence[Device] | None, seeds: bool, magnitude: float
-    ) -> None:
+        self, method: Method, capacity: int, layout: Layout, devices: Sequence[Device] | None, seeds: bool, magnitude: float,
+        history: int,
+    ) -> None:  # fmt: skip
         self.method, self.capacity, self.layout, self.seeds, self.magnitude = method, capacity, layout, seeds, magnitude
+        self.history = history
         self.devices = None if devices is None else tuple(devices)
         self._programs: dict[tuple, Callable[..., PyTree]] = {}
         self._placed: dict[Sharing, tuple[Federation, Federation]] = {}
@@ -92,10 +99,12 @@ class _Compiled:
 
     def init(self, x: PyTree, federation: Federation) -> State:
         check_federation(self.method, federation)
-        return self._first_state(x, federation._replace(arrays=()))
+        return self._first_state(x, federation._replace(arrays=()), federation.arrays if self.method.buffer else ())
 
-    def _initial(self, x: PyTree, federation: Federation) -> State:
-        one = functools.partial(initial_state, self.method)
+    def _initial(self, x: PyTree, federation: Federation, arrays: PyTree) -> State:
+        def one(x: PyTree, rest: Federation) -> State:
+            return initial_state(self.method, x, rest._replace(arrays=arrays), self.history)
+
         return jax.vmap(one)(x, federation) if self.seeds else one(x, federation)
 
     # -- advance
@@ -104,6 +113,7 @@ class _Compiled:
         self, state: State, federation: Federation, plan: Plan, key: Key[Array, "..."], first: int, count: int
     ) -> tuple[State, PyTree]:
         check_rounds(plan, first, count)
+        check_history(self.method, plan, state, first, count)
         rule = f"must be at most the engine's capacity, {self.capacity}"
         require(count <= self.capacity, "count", count, rule, f"compiled(method, capacity={count})")
         sharing = as_many_as_hold(state.clients) if self.devices is None else self.devices
@@ -153,16 +163,19 @@ class _Compiled:
         self, state: State, federation: Federation, key: Key[Array, ""], number: Number, row: Slice, sharing: Sharing
     ) -> tuple[State, PyTree]:
         method, ids = self.method, row.ids
-        round = round_of(federation, number, ids, row.arrived, key)
-        turns = jax.vmap(lambda i, steps: turn_of(number, i, steps, key))(ids, row.steps)
+        round = round_of(federation, number, row, key)
+        turns = turns_of(number, ids, row.steps, key, row.staleness)
         shared = method.broadcast(state.server, round.opening)
+        latest = ring.remembered(state.ring, shared, number) if method.buffer else ()
         owns = jax.vmap(method.address, in_axes=(None, 0))(state.server, turns)
+        ring.refuse_own_messages(method, owns)
         specs = trees.take(federation.spec, ids)
         members = (trees.take(state.clients, ids), owns, trees.take(federation.train, ids), specs, turns)
 
         def one(member: tuple) -> tuple[PyTree, PyTree, Float[Array, ""]]:
             client, own, window, spec, turn = member
-            client, up = method.local(client, shared, own, federation.view(window), spec, turn)
+            sent = ring.recalled(latest, turn.round) if method.buffer else shared
+            client, up = method.local(client, sent, own, federation.view(window), spec, turn)
             return client, up, length(client, up)
 
         def part(members: tuple) -> tuple[PyTree, PyTree, Float[Array, "S"]]:
@@ -173,7 +186,7 @@ class _Compiled:
         clients, ups, lengths = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
         counted, replies = judged(replies_of(state), lengths, ids, row.arrived, self.magnitude)
         server, info = method.aggregate(state.server, owns, ups, specs, round._replace(arrived=counted))
-        return State(server, _scatter(state.clients, clients, ids, counted), replies), info
+        return State(server, _scatter(state.clients, clients, ids, counted), replies, latest), info
 
     # -- evaluate
 
@@ -194,8 +207,8 @@ class _Compiled:
         return found if inside else trees.map(np.asarray, found)
 
     def _taken_by(self, state: State, who: Int[Array, "c"]) -> State:
-        """The state with those clients alone."""
-        return state._replace(clients=trees.map(lambda a: a[:, who] if self.seeds else a[who], state.clients))
+        """The state with those clients alone, and without the ring, which nobody measures."""
+        return state._replace(ring=(), clients=trees.map(lambda a: a[:, who] if self.seeds else a[who], state.clients))
 
     def _scores_of_seeds(
         self, state: State, federation: Federation, key: Key[Array, "seeds"], number: Number, steps: Int[Array, "c"],

@@ -21,7 +21,8 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from .. import keys, trees
 from ..errors import FedtierError, require, whole
 from ..federation import Federation, Plan, View
-from ..methods.method import Method, Round, Turn
+from ..methods import ring
+from ..methods.method import Method, Opening, Round, Turn
 from .replies import Replies
 
 Table = np.ndarray | Array  # a plan's table: NumPy on the host, traced inside a program
@@ -34,6 +35,7 @@ class State(NamedTuple):
     server: PyTree
     clients: PyTree  # leaves [m, ...]
     replies: Replies | tuple[()] = ()  # which were lost, and whose; () where nobody keeps count
+    ring: PyTree = ()  # the latest broadcasts, leaves [K, ...], of a method with a buffer
 
 
 def replies_of(state: State) -> Replies:
@@ -111,9 +113,15 @@ class Engine(NamedTuple):
     evaluate: Evaluate
 
 
-def initial_state(method: Method, x: PyTree, federation: Federation) -> State:
+def initial_state(method: Method, x: PyTree, federation: Federation, history: int = 1) -> State:
+    """The state before round 0; a method with a buffer remembers the `history` latest broadcasts."""
     clients = jax.vmap(method.client_init, in_axes=(None, 0))(x, federation.spec)
-    return State(jax.tree.map(jnp.array, method.server_init(x)), clients, Replies.none(federation.clients))
+    server = jax.tree.map(jnp.array, method.server_init(x))
+    state = State(server, clients, Replies.none(federation.clients))
+    if not method.buffer:
+        return state
+    opening = Opening(jnp.zeros((), jnp.int32), federation.clients, federation.view(federation.server), keys.root(0))
+    return state._replace(ring=ring.blank(method, server, opening, history))
 
 
 def global_models(method: Method, state: State) -> PyTree | None:
@@ -160,6 +168,23 @@ def check_rounds(plan: Plan, first: int, count: int) -> None:
     require(first + count <= rounds, "count", count, f"must end within the plan's {rounds} rounds; first is {first}", hint)
 
 
+def check_history(method: Method, plan: Plan, state: State, first: int, count: int) -> None:
+    """Refuses a plan in which replies are older than the method, or the state, can tell."""
+    if plan.staleness is None:
+        return
+    hint = "a method with a buffer: fedbuff, fedasync"
+    require(method.buffer > 0, "plan", "staleness", f"{method.name} has no replies to older broadcasts", hint)
+    if isinstance(plan.staleness, Tracer):
+        return
+    ages, kept = np.asarray(plan.staleness)[..., first : first + count, :], ring.length(state.ring)
+    kept = kept if ages.ndim == 2 else jax.tree.leaves(state.ring)[0].shape[1]
+    most = int(np.max(ages, initial=0))
+    rule = f"the state remembers {kept} broadcasts, the plan needs {most + 1}"
+    require(most < kept, "history", kept, rule, "make the engine with history=plan.history")
+    began = np.arange(first, first + count)[:, None] - ages
+    require(bool(np.all((ages >= 0) & (began >= 0))), "plan", "staleness", "must not reach before round 0, nor be negative")
+
+
 def check_chosen(federation: Federation, chosen: Int[np.ndarray, "c"] | Sequence[int], steps: Table) -> Int[np.ndarray, "c"]:
     """The numbers of the clients to evaluate, as an array; refuses a client that is not there."""
     numbers = np.asarray(chosen, np.int32)
@@ -169,11 +194,10 @@ def check_chosen(federation: Federation, chosen: Int[np.ndarray, "c"] | Sequence
     return numbers
 
 
-def round_of(
-    federation: Federation, number: Number, ids: Int[Array, "S"], arrived: Bool[Array, "S"], key: Key[Array, ""]
-) -> Round:
-    view = federation.view(federation.server)
-    return Round(number, ids, arrived, federation.clients, view, keys.at(key, number, 0))  # pyright: ignore[reportArgumentType]
+def round_of(federation: Federation, number: Number, row: Slice, key: Key[Array, ""]) -> Round:
+    """What the server knows of round `number`, of which `row` is the plan."""
+    view, at = federation.view(federation.server), keys.at(key, number, 0)
+    return Round(number, row.ids, row.arrived, federation.clients, view, at, row.staleness)  # pyright: ignore[reportArgumentType]
 
 
 class Slice(NamedTuple):
@@ -182,6 +206,7 @@ class Slice(NamedTuple):
     ids: Int[Array, "C S"]
     steps: Int[Array, "C S"]
     arrived: Bool[Array, "C S"]
+    staleness: Int[Array, "C S"] | None = None
 
     @classmethod
     def of(cls, plan: Plan, first: int, count: int, capacity: int) -> Slice:
@@ -190,4 +215,4 @@ class Slice(NamedTuple):
             pad = [(0, 0)] * (rows.ndim - 2) + [(0, capacity - count), (0, 0)]
             return np.pad(rows, pad) if isinstance(rows, np.ndarray) else jnp.pad(rows, pad)
 
-        return cls(*(part(table) for table in plan))  # pyright: ignore[reportArgumentType]
+        return jax.tree.map(part, cls(*plan._replace(seconds=None)[: len(cls._fields)]))  # pyright: ignore[reportArgumentType]

@@ -17,13 +17,24 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from .. import trees
 from ..compilation import jitted
-from ..errors import NOTHING, FedtierError
+from ..errors import NOTHING, FedtierError, whole
 from ..federation import Federation, Plan
-from ..methods.method import Method, turn_of
+from ..methods.method import Method, Turn, turn_of
 from ..protocol import Ask, Driver, Job, Ledger, Letters, Memory, Player, Rules, Site, letters, loopback, message_shapes
 from ..protocol.letters import Kind
 from ..protocol.shapes import Shapes
-from .engine import Engine, Measure, Number, State, check_chosen, check_federation, check_rounds, initial_state, replies_of
+from .engine import (
+    Engine,
+    Measure,
+    Number,
+    State,
+    check_chosen,
+    check_federation,
+    check_history,
+    check_rounds,
+    initial_state,
+    replies_of,
+)
 from .replies import MAGNITUDE, Replies, check_magnitude, judged, length
 
 RUN = bytes(16)  # one run, one process: no other could be meant
@@ -31,40 +42,42 @@ RUN = bytes(16)  # one run, one process: no other could be meant
 _length, _judged = jax.jit(length), jax.jit(judged)
 
 
-def messages(method: Method, *, jit: bool | Literal["server"] = True, magnitude: float = MAGNITUDE) -> Engine:
+def messages(method: Method, *, jit: bool | Literal["server"] = True, magnitude: float = MAGNITUDE, history: int = 1) -> Engine:
     """The engine for `method`; with `jit=False` every line runs as plain Python over arrays, with "server" the clients' part
-    alone does, for what has no compiled form. `magnitude`: see `replies`."""
+    alone does, for what has no compiled form. `magnitude`: see `replies`; `history`: as in `compiled`."""
     check_magnitude(magnitude)
-    engine = _Messages(method, jit, magnitude)
+    whole("history", history)
+    engine = _Messages(method, jit, magnitude, history)
     return Engine("messages", engine.init, engine.advance, engine.evaluate)
 
 
 class _Messages:
-    def __init__(self, method: Method, jit: bool | Literal["server"], magnitude: float) -> None:
-        self.method, self.jit, self.magnitude = method, bool(jit), magnitude
+    def __init__(self, method: Method, jit: bool | Literal["server"], magnitude: float, history: int) -> None:
+        self.method, self.jit, self.magnitude, self.history = method, bool(jit), magnitude, history
         self._local = method.local if jit == "server" else jitted(method.local)
 
     def init(self, x: PyTree, federation: Federation) -> State:
         check_federation(self.method, federation)
-        return initial_state(self.method, x, federation)
+        return initial_state(self.method, x, federation, self.history)
 
     def advance(
         self, state: State, federation: Federation, plan: Plan, key: Key[Array, ""], first: int, count: int
     ) -> tuple[State, PyTree]:
         check_rounds(plan, first, count)
+        check_history(self.method, plan, state, first, count)
         method, view = self.method, federation.view(federation.server)
         one = trees.take(state.clients, 0), view, trees.take(federation.spec, 0)
         shapes = message_shapes(method, state.server, *one, federation.clients)
         names = tuple(str(i) for i in range(federation.clients))
         asked = np.unique(np.asarray(plan.ids)[first : first + count]).tolist()
         desk = _Desk(replies_of(state), self.magnitude)
-        sites = {i: self._site(federation, shapes, trees.take(state.clients, i), i, desk) for i in asked}
+        sites = {i: self._site(federation, shapes, trees.take(state.clients, i), i, desk, plan) for i in asked}
         job = Job(RUN, names, method, plan, key, view, lambda rows: federation.spec, shapes.up)
         rules = Rules(start=max(1, len(sites)), quorum=1.0, magnitude=float("inf"))
         ask = desk.judging(loopback({names[i]: desk.declining(one.respond) for i, one in sites.items()}))
         infos, ledger = [], Ledger.first(state.server, len(names))
         with self._plainly():
-            driver = Driver(job, ask, rules, note=_raise)
+            driver = Driver(job, ask, rules, note=_raise, broadcasts=state.ring)
             driver.greet(sites, ledger)
             for number in range(first, first + count):
                 ledger, info = driver.play_round(ledger, number)
@@ -73,15 +86,15 @@ class _Messages:
         for i, one in sites.items():
             now = one.settled(int(ledger.last[i]))
             after = trees.map(lambda all, row, i=i: all.at[i].set(row), after, now)
-        return State(ledger.server, after, desk.replies), trees.stack(infos) if infos else ()
+        return State(ledger.server, after, desk.replies, driver.ring), trees.stack(infos) if infos else ()
 
-    def _site(self, federation: Federation, shapes: Shapes, state: PyTree, client: int, desk: _Desk) -> Site:
+    def _site(self, federation: Federation, shapes: Shapes, state: PyTree, client: int, desk: _Desk, plan: Plan) -> Site:
         view = federation.view(trees.take(federation.train, client))
         spec = trees.take(federation.spec, client)
         player = Player(
             x=(), shared=shapes.shared, own=shapes.own, rows=1, held=0, init=lambda x: state,
             play=lambda state, shared, own, turn, weight: desk.measured(
-                client, self._local(state, shared, own, view, spec, turn)
+                client, self._local(state, shared, own, view, spec, _began(turn, plan))
             ),
         )  # fmt: skip
         return Site(str(client), lambda brief, client: player, Memory(None))
@@ -108,6 +121,15 @@ class _Messages:
 
     def _plainly(self) -> contextlib.AbstractContextManager:
         return contextlib.nullcontext() if self.jit else jax.disable_jit()
+
+
+def _began(turn: Turn, plan: Plan) -> Turn:
+    """The turn with the round in which the client began; a letter has the one in which its reply counts."""
+    if plan.staleness is None:
+        return turn
+    seat = np.flatnonzero(np.asarray(plan.ids[int(turn.round)]) == int(turn.client))
+    age = int(plan.staleness[int(turn.round), seat[0]]) if len(seat) else 0  # no seat: it compiles, before its first round
+    return turn._replace(round=turn.round - age)
 
 
 class _Desk:

@@ -14,7 +14,7 @@ from .. import datasets as data_sets
 from .. import keys
 from ..datasets import Dataset
 from ..errors import called, require
-from ..federation import Federation, Plan, count_of, growing_steps, make_plan, with_seat
+from ..federation import Federation, Plan, asynchronous_plan, count_of, growing_steps, make_clock, make_plan, with_seat
 from ..keys import Tag
 from ..methods import Method, ProjectedSgd, flat, pretrain, registry
 from ..methods.attacked import AttackSpec, attacked
@@ -110,18 +110,13 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         federation, new = _with_attackers(config, dataset, drawn[0], clients, seed), drawn[1]
         if dataset.blocks > 1:  # each seed has prepared rows of its own, one block after the other
             federation = federation._replace(index=federation.index + dataset.rows * (seed - config.run.seed))
-        plan = make_plan(
-            np.random.default_rng([seed, 1]), clients=clients, rounds=config.run.rounds,
-            participation=config.run.participation, tau=tau, stragglers=config.run.stragglers,
-            dropouts=config.run.dropouts, seat=bool(config.method.server_seat),
-        )  # fmt: skip
-        return federation._replace(arrays=()), plan, new
+        return federation._replace(arrays=()), _plan(config, method, clients, seed), new
 
-    with called(keys_of("data", "run")):
+    with called(keys_of("data", "run") | {"buffer": "method.buffer"}):
         federations, plans, newcomers = zip(*(one(seed) for seed in seeds), strict=True)
     federation = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *federations)
     federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
-    plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
+    plan = jax.tree.map(lambda *tables: np.stack(tables), *plans)
     key = jnp.stack([keys.root(seed) for seed in seeds])
     steps = np.broadcast_to(
         growing_steps(tau, config.run.rounds + 1).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients)
@@ -129,6 +124,23 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     x = _first_model(config, dataset, model, problem, federation, key)
     new = None if newcomers[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *newcomers)
     return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new)
+
+
+def _plan(config: Config, method: Method, clients: int, seed: int) -> Plan:
+    """Who is asked in which round; with a buffer, who replies to which step of the server, by the virtual clock."""
+    run, rng = config.run, np.random.default_rng([seed, 1])
+    spread = run.speed_spread if run.speed_spread is not None or not method.buffer else 1.0
+    clock = None
+    if spread is not None:
+        speeds = np.random.default_rng([seed, 4])
+        clock = make_clock(speeds, clients=clients, speed_spread=spread, step_seconds=run.step_seconds, latency=run.latency)
+    same: dict[str, Any] = {
+        "clients": clients, "rounds": run.rounds, "participation": run.participation, "tau": np.asarray(run.tau, float),
+        "stragglers": run.stragglers, "dropouts": run.dropouts, "seat": bool(config.method.server_seat),
+    }  # fmt: skip
+    if clock is not None and method.buffer:
+        return asynchronous_plan(rng, clock, buffer=method.buffer, **same)
+    return make_plan(rng, clock=clock, **same)
 
 
 def federate(config: Config, dataset: Dataset, seed: int) -> Federation:

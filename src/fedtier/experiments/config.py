@@ -33,6 +33,7 @@ from . import judges
 Share = float
 RENAMED = {"method.cohort": "method.remembered", "method.estimates": "method.remembered"}  # keys of earlier versions
 Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
+CLOCK = ("speed_spread", "step_seconds", "latency")
 MODELS = ("linear", "softmax", "mlp", "cnn", "lenet", "pfl_cnn", "residual")
 
 
@@ -264,6 +265,17 @@ class RunTable(Table):
         0.0, "The part of a cohort that is too slow and makes no step.", unit="share", example=0.1, ge=0, le=1
     )
     dropouts: Share = described(0.0, "The part of the replies that is lost.", unit="share", example=0.1, ge=0, lt=1)
+    speed_spread: float | None = described(
+        None, "Turns on a virtual clock: the slowest client may take so many times as long as the fastest; none: no clock, "
+        "and in asynchronous methods all are equally fast.", example=10.0, ge=1, allow_inf_nan=False,
+    )  # fmt: skip
+    step_seconds: float = described(
+        1.0, "Virtual time of a local step at the fastest client.", unit="virtual seconds", example=0.1, gt=0,
+        allow_inf_nan=False,
+    )  # fmt: skip
+    latency: float = described(
+        0.0, "Virtual time of both messages of a client.", unit="virtual seconds", example=5.0, ge=0, allow_inf_nan=False
+    )
     seed: int = described(0, "The first seed: of splits, partitions, plans, first models and minibatches.", example=100, ge=0)
     seeds: int = described(1, "How many seeds run at once, from `seed` on.", unit="seeds", example=5, ge=1)
     eval_every: int = described(
@@ -339,6 +351,9 @@ class Config(Table):
             content["run"].pop("magnitude")
         if self.attack.kind == "none":
             content.pop("attack")
+        for key in CLOCK:  # likewise
+            if content["run"][key] == RunTable.model_fields[key].default:
+                content["run"].pop(key)
         content["data"].pop("folder")
         tables = {name: {key: marked(value) for key, value in table.items()} for name, table in content.items()}
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
@@ -408,6 +423,7 @@ def validate(tables: dict[str, Any]) -> Config:
         share, rule = config.data.new_clients, "cannot be measured with a black box: nobody calls it for them"
         require(not share, "data.new_clients", share, rule, "leave it out")
     _check_together(config)
+    _check_clock(config, method)
     return _seated(config, method)
 
 
@@ -510,6 +526,18 @@ def _check_attack(config: Config) -> None:
     labelled = config.data.name not in SETS or SETS[config.data.name].labelled
     rule = f"has nobody to attack with data.name = {config.data.name!r}"
     require(attack.kind == "none" or labelled, "attack.kind", attack.kind, rule, "name rows with labels")
+
+
+def _check_clock(config: Config, method: Method) -> None:
+    """Refuses a buffer that never fills, and times of a clock that is not there."""
+    clients, rule = config.data.clients, "each client is at most once in a buffer"
+    if config.data.partition != "natural" and not config.data.new_clients:  # whose number only the data tell
+        fits = method.buffer <= clients
+        require(fits, "method.buffer", method.buffer, f"there are only {clients} clients, and {rule}", "lower it")
+    for key in ("step_seconds", "latency"):
+        value, there = getattr(config.run, key), config.run.speed_spread is not None or method.buffer > 0
+        given = value != RunTable.model_fields[key].default
+        require(there or not given, f"run.{key}", value, "is not read: there is no clock", "set run.speed_spread, 1 or more")
 
 
 def _check_data(data: Data) -> None:

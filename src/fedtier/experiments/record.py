@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engines import Replies, State, global_models
-from ..federation import Plan
 from .assemble import Experiment
 from .bundle.bundle import FOLDER
 from .bundle.keep import keep_bundle
@@ -86,14 +85,15 @@ def _by_client(scores: Scores, s: int, unit: float | None) -> dict[str, list[flo
 
 def row_of(experiment: Experiment, size: Traffic, scores: Scores, s: int, number: int, seconds: dict[str, float]) -> Row:
     """The line of seed number s after `number` rounds of a simulation: what the plan says was sent and computed."""
-    plan = Plan(*(table[s, :number] for table in experiment.plan))
+    plan = jax.tree.map(lambda table: table[s, :number], experiment.plan)
     clients = plan.ids < experiment.clients  # a seat for the server's data sends nothing
     spent = Spent(
         int(clients.sum()) * size.down,
         int((clients & plan.arrived).sum()) * size.up,
         int(plan.steps[clients].sum()) * experiment.method.solves,
     )
-    return row(scores, s, number, experiment.config.run.seed + s, spent, seconds, experiment.unit(s))
+    told = row(scores, s, number, experiment.config.run.seed + s, spent, seconds, experiment.unit(s))
+    return told if plan.seconds is None else told | {"virtual_seconds": float(plan.seconds[-1]) if number else 0.0}
 
 
 def finish(

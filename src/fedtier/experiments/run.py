@@ -16,6 +16,7 @@ from ..engines import Replies, State, finite_seeds, global_models, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from ..methods.attacked import SCALES
 from ..own_code.by_path import short
+from ..storage.array_files import ArrayFile
 from ..storage.files import read_generations
 from ..storage.json_value import Json
 from .assemble import Experiment, assemble
@@ -28,7 +29,7 @@ from .newcomers import newcomer_evaluator, newcomer_row
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
-from .run_folder import CHECKPOINT, DIVERGED_FILE, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
+from .run_folder import CHECKPOINT, DIVERGED_FILE, FORMAT, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
 from .stopping import Stopped, stop_signals
 from .uncompiled import engine_of
 from .verdicts import Verdict, check_judges, verdict_row, verdicts
@@ -145,6 +146,10 @@ def _heard(session: Session, listener: Listener) -> Result:
     return result
 
 
+class _ShortRing(Exception):
+    """A checkpoint that a longer run cannot go on from."""
+
+
 class Session:
     """A run in progress: the experiment, where it is written, and how far it is."""
 
@@ -161,7 +166,12 @@ class Session:
     def restore(self) -> None:
         """Goes back to the checkpoint on disk, if there is one: the state, and the rows that were written by then. Where it, or
         a row, is damaged: to the generation before it."""
-        found = read_generations(self.files.folder / CHECKPOINT, self._read_checkpoint, self._say)
+        try:
+            found = read_generations(self.files.folder / CHECKPOINT, self._read_checkpoint, self._say)
+        except _ShortRing as short:
+            self._say(f"{short}: starts again from round 0, to the same numbers")
+            self.files.keep_rows([])
+            return
         if found is None:
             if self.files.sound_rows()[0]:
                 self._say("there is no checkpoint: starts again from round 0")
@@ -179,6 +189,7 @@ class Session:
 
     def _read_checkpoint(self, path: Path) -> tuple[State, dict[str, str], list[Row]]:
         """The state, the words and the rows of a checkpoint of this very run."""
+        self._look_at_ring(path)
         state, words = self.files.read_arrays(path.name, like=self.state, newer=("replies.",))
         config = self.experiment.config
         digest = config.digest(endless=True)
@@ -188,6 +199,15 @@ class Session:
         last, rounds = int(words["round"]), config.run.rounds
         require(last <= rounds, "run.rounds", rounds, f"the run has played {last} already", "a run is never shortened")
         return jax.tree.map(jax.numpy.asarray, state), words, self.files.rows(int(words["rows"]))
+
+    def _look_at_ring(self, path: Path) -> None:
+        """Raises _ShortRing for a checkpoint of this run that remembers fewer broadcasts than the run needs now that it is
+        longer: somebody in it works for longer than anybody did before."""
+        file, needed = ArrayFile(path, FORMAT, HINT_DAMAGED), self.experiment.plan.history
+        kept = [shape[1] for name, shape in file.shapes.items() if name.split(".")[0] == "ring"]
+        ours = file.words.get("config") == self.experiment.config.digest(endless=True)
+        if ours and kept and kept[0] < needed:
+            raise _ShortRing(f"{path} remembers {kept[0]} broadcasts, the run needs {needed} now that it is longer")
 
     def _restore_diverged(self, words: dict[str, str]) -> None:
         """The seeds that ended by then, as the checkpoint says; the file beside it is mended if it says otherwise."""

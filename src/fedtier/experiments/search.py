@@ -211,7 +211,7 @@ def _scores(experiment: Experiment, points: list[dict[str, float]], off: tuple[s
         (options, _), (x, plan, key) = point, of_seed
         given = {name: _shape(experiment.config, name, value) for name, value in options.items()}
         traced = with_options(experiment, given | dict.fromkeys(off, 0.0))
-        engine = compiled(traced.method, capacity=rounds, devices=())
+        engine = compiled(traced.method, capacity=rounds, devices=(), history=experiment.plan.history)
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
         return scores_of(engine.evaluate(state, federation, key, rounds, steps, measure_of(traced), chosen))
 
@@ -244,4 +244,4 @@ def _shape(config: Config, name: str, value: Any) -> Any:
 
 
 def _on_device(plan: Plan) -> Any:
-    return Plan(*(jnp.asarray(table) for table in plan))  # pyright: ignore[reportArgumentType]
+    return jax.tree.map(jnp.asarray, plan._replace(seconds=None))

@@ -22,8 +22,8 @@ def engine_of(experiment: Experiment, capacity: int) -> Engine:
     """The engine for all seeds of the experiment."""
     magnitude = experiment.config.run.magnitude
     if experiment.compiles:
-        return compiled(experiment.method, capacity=capacity, seeds=True, magnitude=magnitude)
-    return _over_seeds(messages(experiment.method, jit="server", magnitude=magnitude))
+        return compiled(experiment.method, capacity=capacity, seeds=True, magnitude=magnitude, history=experiment.plan.history)
+    return _over_seeds(messages(experiment.method, jit="server", magnitude=magnitude, history=experiment.plan.history))
 
 
 def _over_seeds(engine: Engine) -> Engine:
@@ -44,8 +44,7 @@ def _over_seeds(engine: Engine) -> Engine:
         if count == 0:
             return state, ()
         every = [
-            engine.advance(of(state, s), seed_of(federation, s), Plan(*(table[s] for table in plan)), key[s], first, count)
-            for s in range(len(key))
+            engine.advance(of(state, s), seed_of(federation, s), of(plan, s), key[s], first, count) for s in range(len(key))
         ]
         states, infos = zip(*every, strict=True)
         return trees.stack([*states]), trees.stack([*infos])

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from ..errors import require, share, whole
+from .clock import Clock
 from .shares import count_of
 
 MOST_STEPS = 2**31  # counters on the devices have 32 bits
@@ -22,6 +23,8 @@ class Plan(NamedTuple):
     ids: Int[np.ndarray, "R S"]
     steps: Int[np.ndarray, "R S"]  # H_{i,r}; 0 = straggler
     arrived: Bool[np.ndarray, "R S"]  # False = the reply is lost
+    staleness: Int[np.ndarray, "R S"] | None = None  # rounds since the broadcast that the reply answers; None: 0 for all
+    seconds: Float[np.ndarray, "R"] | None = None  # virtual time at the end of each round; None: there is no clock
 
     @property
     def rounds(self) -> int:
@@ -30,6 +33,11 @@ class Plan(NamedTuple):
     @property
     def cohort(self) -> int:
         return self.ids.shape[-1]
+
+    @property
+    def history(self) -> int:
+        """How many of the latest broadcasts an engine must remember, the newest included."""
+        return 1 if self.staleness is None else 1 + int(np.max(self.staleness, initial=0))
 
 
 def growing_steps(tau: float | np.ndarray, rounds: int) -> Int[np.ndarray, "R *m"]:
@@ -46,6 +54,17 @@ def cohort_size(participation: float, clients: int) -> int:
     return max(1, count_of(participation, clients))
 
 
+def steps_table(tau: float | np.ndarray, steps: np.ndarray | None, clients: int, rounds: int) -> Int[np.ndarray, "R m"]:
+    """H_{i,r} of every client in every round, by `tau` or by a table `steps`; see `make_plan`."""
+    if steps is None:
+        require(np.shape(tau) in ((), (clients,)), "tau", tau, f"must be one number or one for each of {clients} clients")
+    table = growing_steps(tau, rounds) if steps is None else np.asarray(steps)
+    whole_numbers = bool(np.all((table >= 0) & (table < MOST_STEPS) & (table == np.floor(table))))
+    fits = table.shape in ((rounds,), (rounds, clients)) and whole_numbers
+    require(fits, "steps", table.shape, f"must be whole numbers >= 0 of shape [{rounds}] or [{rounds}, {clients}]")
+    return np.broadcast_to(table if table.ndim == 2 else table[:, None], (rounds, clients))
+
+
 def make_plan(
     rng: np.random.Generator,
     *,
@@ -57,30 +76,26 @@ def make_plan(
     stragglers: float = 0.0,
     dropouts: float = 0.0,
     seat: bool = False,
+    clock: Clock | None = None,
 ) -> Plan:
     """Draws cohorts of `cohort_size` clients, uniformly without replacement.
 
     `tau` is one number or one per client; `steps`, a table [R] or [R, m], replaces it. `stragglers` is the chance
     that a chosen client makes no step, `dropouts` that its reply is lost. `seat` adds client number m, the server's
-    data (`shards.with_seat`), to every round: the server is always there and never late.
+    data (`shards.with_seat`), to every round: the server is always there and never late. With a `clock` a round lasts as
+    long as the slowest of its cohort, stragglers included.
     """
     whole("rounds", rounds, 0)
     whole("clients", clients)
     share("participation", participation, "the share of clients asked in a round, above 0", zero=False, one=True)
     share("stragglers", stragglers, one=True)
     share("dropouts", dropouts)
-    if steps is None:
-        require(np.shape(tau) in ((), (clients,)), "tau", tau, f"must be one number or one for each of {clients} clients")
-    table = growing_steps(tau, rounds) if steps is None else np.asarray(steps)
-    whole_numbers = bool(np.all((table >= 0) & (table < MOST_STEPS) & (table == np.floor(table))))
-    fits = table.shape in ((rounds,), (rounds, clients)) and whole_numbers
-    require(fits, "steps", table.shape, f"must be whole numbers >= 0 of shape [{rounds}] or [{rounds}, {clients}]")
-    table = np.broadcast_to(table if table.ndim == 2 else table[:, None], (rounds, clients))
-
+    table = steps_table(tau, steps, clients, rounds)
     cohort = cohort_size(participation, clients)
     ids = np.stack([np.sort(rng.choice(clients, cohort, replace=False)) for _ in range(rounds)] or [np.zeros(cohort, int)])
     ids = ids[:rounds].astype(np.int32)
     chosen = np.take_along_axis(table, ids, axis=1).astype(np.int32)
+    seconds = None if clock is None else np.cumsum(clock.takes(ids, chosen).max(axis=1))
     late, lost = rng.spawn(2)  # streams of their own: a plan of more rounds begins with this one
     chosen[late.random(ids.shape) < stragglers] = 0
     arrived = lost.random(ids.shape) >= dropouts
@@ -88,4 +103,4 @@ def make_plan(
         average = np.ceil(table.mean(axis=1, keepdims=True)).astype(np.int32)
         ids = np.hstack([ids, np.full((rounds, 1), clients, np.int32)])
         chosen, arrived = np.hstack([chosen, average]), np.hstack([arrived, np.ones((rounds, 1), bool)])
-    return Plan(ids, chosen, arrived)
+    return Plan(ids, chosen, arrived, seconds=seconds)

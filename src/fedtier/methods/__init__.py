@@ -8,6 +8,8 @@ A number is a constant step size; a schedule has a name. The file
 
 from .alone.local_only import local_only
 from .alone.server_only import server_only
+from .asynchronous.fedasync import fedasync
+from .asynchronous.fedbuff import fedbuff
 from .averaging.agnostic import agnostic
 from .averaging.fedavg import fedavg
 from .averaging.feddyn import feddyn
@@ -66,9 +68,11 @@ __all__ = [
     "exact",
     "fedadagrad",
     "fedadam",
+    "fedasync",
     "fedavg",
     "fedavgm",
     "fedbn",
+    "fedbuff",
     "feddyn",
     "fedexp",
     "fedmac",

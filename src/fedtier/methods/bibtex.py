@@ -190,3 +190,18 @@ CFL = """@article{sattler2021clustered,
   pages = {3710--3722},
   year = {2021}
 }"""
+
+FEDBUFF = """@inproceedings{nguyen2022fedbuff,
+  title = {Federated Learning with Buffered Asynchronous Aggregation},
+  author = {Nguyen, John and Malik, Kshitiz and Zhan, Hongyuan and Yousefpour, Ashkan and Rabbat, Mike and Malek, Mani and
+            Huba, Dzmitry},
+  booktitle = {Artificial Intelligence and Statistics (AISTATS)},
+  year = {2022}
+}"""
+
+FEDASYNC = """@article{xie2019fedasync,
+  title = {Asynchronous Federated Optimization},
+  author = {Xie, Cong and Koyejo, Sanmi and Gupta, Indranil},
+  journal = {arXiv preprint arXiv:1903.03934},
+  year = {2019}
+}"""

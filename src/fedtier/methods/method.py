@@ -9,13 +9,15 @@ One round, as every engine plays it:
 
 State is memory, messages are what crosses the wire, arguments are data, `info` is for the logs. No function loops over
 clients, none keeps anything to itself. What is sent is decided before anyone has replied: `broadcast` and `address` get
-no `arrived`.
+no `arrived`. Where a method has a `buffer`, a round is a step of the server, and `shared` for each client is that of the
+round in which it began (`ring`); such a method has no messages of one client's own.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax
 from jax import numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int, Key, PyTree, Real
@@ -27,7 +29,7 @@ from ..federation import View
 class Turn(NamedTuple):
     """What client i is told about round r."""
 
-    round: Int[Array, ""]
+    round: Int[Array, ""]  # whose broadcast the client works on
     client: Int[Array, ""]
     steps: Int[Array, ""]  # H_{i,r}
     key: Key[Array, ""]  # at(root, round, client + 1)
@@ -51,6 +53,12 @@ class Round(NamedTuple):
     clients: int
     view: View
     key: Key[Array, ""]
+    staleness: Int[Array, "S"] | None = None  # rounds since the broadcast that a reply answers; None: it is this round's
+
+    @property
+    def ages(self) -> Int[Array, "S"]:
+        """The staleness of each reply, 0 where all are of this round. A client cannot know it: it begins before."""
+        return jnp.zeros_like(self.ids) if self.staleness is None else self.staleness
 
     @property
     def opening(self) -> Opening:
@@ -62,6 +70,15 @@ def turn_of(number: ArrayLike, client: ArrayLike, steps: ArrayLike, key: Key[Arr
     """The turn of `client` in round `number`; `key` is the run's root."""
     round, client, steps = (jnp.asarray(value) for value in (number, client, steps))
     return Turn(round, client, steps, keys.at(key, round, client + 1))
+
+
+def turns_of(
+    number: ArrayLike, ids: Int[Array, "S"], steps: Int[Array, "S"], key: Key[Array, ""], staleness: Int[Array, "S"] | None
+) -> Turn:
+    """The turns of a cohort, leaves [S]: of round `number`, or of the earlier round in which each of its clients began."""
+    if staleness is None:
+        return jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
+    return jax.vmap(lambda age, i, h: turn_of(jnp.asarray(number) - age, i, h, key))(staleness, ids, steps)
 
 
 @runtime_checkable
@@ -151,7 +168,7 @@ class Briefed(NamedTuple):
 
 
 class Method(NamedTuple):
-    """See the module. `()` is a fine state or message where there is none. The last five fields are what others may ask
+    """See the module. `()` is a fine state or message where there is none. The last six fields are what others may ask
     about a method instead of testing its name."""
 
     name: str
@@ -168,6 +185,7 @@ class Method(NamedTuple):
     solves: int = 1  # a client's gradients in a round, in multiples of turn.steps
     seat: bool = False  # may the server's rows take part as one more client?
     foreign: bool = False  # is a client's part a solve and nothing else, so that a program of its own can do it?
+    buffer: int = 0  # replies after which the server makes a step, each to a broadcast of its own age; 0: rounds wait for all
     lower_level: bool = False  # is the personal model y_i(x), the solution of the lower level?
 
     def briefed(self, client: PyTree, server: PyTree, turn: Turn) -> PyTree:

@@ -14,6 +14,7 @@ from jax.core import Tracer
 from ..errors import FedtierError, choice, nearest
 from ..problem import Augment, Bilevel, Model
 from .alone import entries as alone
+from .asynchronous import entries as asynchronous
 from .averaged import averaged
 from .averaging import entries as averaging
 from .clustered import entries as clustered
@@ -31,7 +32,7 @@ PRESETS = ("recommended", "paper")
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-FAMILIES = (two_levels, averaging, alone, personalised, robust, zeroth_order, shared_level, clustered)
+FAMILIES = (two_levels, averaging, alone, personalised, robust, zeroth_order, shared_level, clustered, asynchronous)
 METHODS: dict[str, Entry] = {name: row for family in FAMILIES for name, row in family.ENTRIES.items()}
 
 

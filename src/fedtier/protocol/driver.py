@@ -23,6 +23,7 @@ from jaxtyping import PyTree
 
 from .. import trees
 from ..errors import NOTHING, FedtierError, require
+from ..methods import ring
 from ..methods.method import Turn
 from . import letters
 from .exchange import Answer, Exchange
@@ -42,6 +43,14 @@ class Interrupted(Exception):
     """Told to stop; the ledger of the last whole round is saved."""
 
 
+class _Post(NamedTuple):
+    """What goes down in a round."""
+
+    shared: bytes  # to all
+    own: dict[int, bytes]  # to one client
+    older: dict[int, bytes]  # to a client that works on an earlier broadcast: that one, and `shared` is empty
+
+
 class _Came(NamedTuple):
     """What has come of a round so far, by client."""
 
@@ -52,7 +61,8 @@ class _Came(NamedTuple):
 
 
 class Driver:
-    """One run at the server. `note` gets a line for the log; `stopped` says whether to stop between two attempts."""
+    """One run at the server. `note` gets a line for the log; `stopped` says whether to stop between two attempts. For a method
+    with a buffer, whose plan is played step by step, `broadcasts` is the ring (`methods.ring`) before the first round."""
 
     def __init__(
         self, job: Job, ask: Ask, rules: Rules, *,
@@ -60,7 +70,9 @@ class Driver:
         stopped: Callable[[], bool] = lambda: False,
         seal: ServerSeal | None = None,
         record: Record | None = None,
+        broadcasts: PyTree = (),
     ) -> None:  # fmt: skip
+        self.ring = broadcasts
         self.job, self.rules = job, rules.check(len(job.names))
         self._exchange, self._note, self.stopped = Exchange(ask, seal, record), note, stopped
         self._most = reply_limit(job.up)  # bytes of a reply
@@ -127,22 +139,23 @@ class Driver:
     def play_round(self, ledger: Ledger, number: int) -> tuple[Ledger, PyTree]:
         """Round `number`: the ledger after it, and the method's info."""
         job, ledger, self._number = self.job, ledger.copied(), number
-        ids, steps, planned = (np.asarray(table[number]) for table in job.plan)
-        at = (jnp.asarray(number, jnp.int32), jnp.asarray(ids))
-        shared, owns, turn_keys = self._open(ledger.server, *at, jnp.asarray(steps), job.view, job.key)
+        ids, steps, planned, ages, _ = (None if table is None else np.asarray(table[number]) for table in job.plan)
+        assert ids is not None and steps is not None and planned is not None
+        at, stale = (jnp.asarray(number, jnp.int32), jnp.asarray(ids)), None if ages is None else jnp.asarray(ages)
+        shared, owns, turn_keys = self._open(ledger.server, *at, jnp.asarray(steps), stale, job.view, job.key)
         self._knock(ids, ledger)
         heads, own = {}, {}
         for seat, i in enumerate(ids.tolist()):
             kind = Kind.ROUND if planned[seat] else Kind.LOST
             heads[i] = Head(kind, job.run, number, i, int(steps[seat]), int(ledger.last[i]), math.nan)
             own[i] = letters.body(Private(trees.take(owns, seat), turn_keys[seat]))
-        replies = self._collect(heads, own, letters.body(shared), ledger)
+        replies = self._collect(heads, self._post(shared, own, owns, number, ids, ages), ledger)
 
         arrived = np.asarray([i in replies for i in ids.tolist()])
         blank = trees.map(lambda s: np.zeros(s.shape, s.dtype), job.up)
         ups = trees.stack([replies[i].up if i in replies else blank for i in ids.tolist()])
         specs = trees.take(self._told_specs(heads, ledger), ids)
-        server, info = self._close(ledger.server, owns, ups, specs, *at, jnp.asarray(arrived), job.view, job.key)
+        server, info = self._close(ledger.server, owns, ups, specs, *at, jnp.asarray(arrived), stale, job.view, job.key)
         for i, reply in replies.items():
             ledger.last[i] = number
             ledger.counted[i] += 1
@@ -152,18 +165,30 @@ class Driver:
         ledger.local_steps[...] += sum(made)
         return ledger._replace(server=server, recent=remembered(ledger.recent, replies)), info
 
+    def _post(
+        self, shared: PyTree, own: dict[int, bytes], owns: PyTree, number: int, ids: np.ndarray, ages: np.ndarray | None
+    ) -> _Post:
+        """The letters' parts; a client of a method with a buffer gets the broadcast of the step in which it began."""
+        if not self.job.method.buffer:
+            return _Post(letters.body(shared), own, {})
+        ring.refuse_own_messages(self.job.method, owns)
+        self.ring = ring.remembered(self.ring, shared, number)
+        began = (number - (np.zeros_like(ids) if ages is None else ages)).tolist()
+        bodies = {r: letters.body(ring.recalled(self.ring, r)) for r in sorted(set(began))}
+        return _Post(b"", own, {i: bodies[r] for i, r in zip(ids.tolist(), began, strict=True)})
+
     def _knock(self, ids: np.ndarray, ledger: Ledger) -> None:
         """Sites of this cohort that were silent are asked again once they answer a hello; not too often, for it costs time."""
         now = time.monotonic()
         self.greet([i for i in ids.tolist() if self._knock_at.get(i, now + 1) <= now], ledger, min(KNOCK, self.rules.deadline))
 
-    def _collect(self, heads: dict[int, Head], own: dict[int, bytes], shared: bytes, ledger: Ledger) -> dict[int, Reply]:
+    def _collect(self, heads: dict[int, Head], post: _Post, ledger: Ledger) -> dict[int, Reply]:
         """Replies by client, at least a quorum; counts who was silent or declined."""
         expected = {i for i, head in heads.items() if head.kind == Kind.ROUND}
         came = _Came({}, set(), set(), set())
         asked = [i for i in heads if i not in self._knock_at]
         for attempt in range(1 << 62):
-            self._attempt(asked, heads, own, shared, ledger, came)
+            self._attempt(asked, heads, post, ledger, came)
             awaited = expected - came.declined - came.lost
             need = math.ceil(self.rules.quorum * len(awaited))
             if len(came.good) >= need:
@@ -179,16 +204,14 @@ class Driver:
             ledger.declined[i] += 1
         return came.good
 
-    def _attempt(
-        self, asked: list[int], heads: dict[int, Head], own: dict[int, bytes], shared: bytes, ledger: Ledger, came: _Came
-    ) -> None:
+    def _attempt(self, asked: list[int], heads: dict[int, Head], post: _Post, ledger: Ledger, came: _Came) -> None:
         """Asks once (a site that has lost the thread, twice); what comes goes into `came`."""
         fresh: dict[int, Reply] = {}
         for _ in range(2):
             self._tell_weights(asked, heads, ledger)
-            packed = {i: letters.pack(heads[i], own[i]) for i in asked}
-            ledger.bytes_down[...] += sum(len(letter) + len(shared) for letter in packed.values())
-            answers = self._ask(packed, shared, self.rules.deadline, ledger, aside=False)
+            packed = {i: letters.pack(heads[i], post.own[i]) + post.older.get(i, b"") for i in asked}
+            ledger.bytes_down[...] += sum(len(letter) + len(post.shared) for letter in packed.values())
+            answers = self._ask(packed, post.shared, self.rules.deadline, ledger, aside=False)
             again: list[int] = []
             for i in asked:
                 if i not in answers:

@@ -12,22 +12,23 @@ from jaxtyping import Array, Key, PyTree
 from .. import keys
 from ..compilation import jitted
 from ..federation import View
-from ..methods.method import Method, Opening, Round, turn_of
+from ..methods.method import Method, Opening, Round, turn_of, turns_of
 
 
 def open_round(
-    method: Method, m: int, server: PyTree, number: Array, ids: Array, steps: Array, view: View, key: Key[Array, ""]
-) -> tuple[PyTree, PyTree, Key[Array, "S"]]:
+    method: Method, m: int, server: PyTree, number: Array, ids: Array, steps: Array, staleness: Array | None, view: View,
+    key: Key[Array, ""],
+) -> tuple[PyTree, PyTree, Key[Array, "S"]]:  # fmt: skip
     """What goes down: the shared message, and for each seat its own and its key."""
-    return _compiled(_open)(method, m, server, number, ids, steps, view, key)
+    return _compiled(_open)(method, m, server, number, ids, steps, staleness, view, key)
 
 
 def close_round(
     method: Method, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
-    number: Array, ids: Array, arrived: Array, view: View, key: Key[Array, ""],
+    number: Array, ids: Array, arrived: Array, staleness: Array | None, view: View, key: Key[Array, ""],
 ) -> tuple[PyTree, PyTree]:  # fmt: skip
     """(server state, info) after the replies."""
-    return _compiled(_close)(method, m, server, owns, ups, specs, number, ids, arrived, view, key)
+    return _compiled(_close)(method, m, server, owns, ups, specs, number, ids, arrived, staleness, view, key)
 
 
 @cache
@@ -36,18 +37,20 @@ def _compiled(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
 
 
 def _open(
-    method: Method, m: int, server: PyTree, number: Array, ids: Array, steps: Array, view: View, key: Key[Array, ""]
-) -> tuple[PyTree, PyTree, Key[Array, "S"]]:
-    turns = jax.vmap(lambda i, h: turn_of(number, i, h, key))(ids, steps)
+    method: Method, m: int, server: PyTree, number: Array, ids: Array, steps: Array, staleness: Array | None, view: View,
+    key: Key[Array, ""],
+) -> tuple[PyTree, PyTree, Key[Array, "S"]]:  # fmt: skip
+    turns = turns_of(number, ids, steps, key, staleness)
     opening = Opening(number, m, view, keys.at(key, number, 0))
     return method.broadcast(server, opening), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
 
 
 def _close(
     method: Method, m: int, server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree,
-    number: Array, ids: Array, arrived: Array, view: View, key: Key[Array, ""],
+    number: Array, ids: Array, arrived: Array, staleness: Array | None, view: View, key: Key[Array, ""],
 ) -> tuple[PyTree, PyTree]:  # fmt: skip
-    return method.aggregate(server, owns, ups, specs, Round(number, ids, arrived, m, view, keys.at(key, number, 0)))
+    round = Round(number, ids, arrived, m, view, keys.at(key, number, 0), staleness)
+    return method.aggregate(server, owns, ups, specs, round)
 
 
 turn_key = jax.jit(lambda number, client, key: turn_of(number, client, jnp.zeros((), jnp.int32), key).key)

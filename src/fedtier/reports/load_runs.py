@@ -112,7 +112,7 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 def band(curve: Curve, across: str, path: tuple[str, ...], scale: float = 1.0) -> Band | None:
-    """The metric at `path` against `across` (round, bytes or local_steps); None where there is nothing to draw."""
+    """The metric at `path` against `across` (the key of an axis, see `style`); None where there is nothing to draw."""
     groups: dict[int, list[tuple[float, float]]] = {}
     for row in curve.rows:
         value = at(row, path)

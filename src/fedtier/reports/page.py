@@ -13,7 +13,7 @@ from ..experiments.metrics import FEWEST
 from ..storage.files import write_whole
 from . import charts, findings, further, page_clients, page_tables, plots
 from .load_runs import Curve, band, load_runs, outcome, settings, title_of
-from .style import ACROSS, DARK, MEASURES, Look, looks
+from .style import DARK, MEASURES, Look, across_of, looks
 
 BANDS = "Lines are means over seeds, bands span the seeds from the lowest to the highest."
 ONE_SEED = "One seed, hence no bands."
@@ -105,10 +105,11 @@ def _curves(members: list[Curve], look: dict[str, Look], prefix: str, figures: d
     several = len({row["seed"] for curve in members for row in curve.rows}) > 1
     framed = f" {FRAME}" if any(band(curve, "round", ("global_accuracy",)) for curve in members) else ""
     words = f"{BANDS if several else ONE_SEED}{framed}{_levels(members)}"
+    choices = across_of(members)
     switch = "".join(
-        f'<button type="button" data-across="{across.key}" aria-pressed="{str(across is ACROSS[0]).lower()}">'
+        f'<button type="button" data-across="{across.key}" aria-pressed="{str(across is choices[0]).lower()}">'
         f"{escape(across.words)}</button>"
-        for across in ACROSS
+        for across in choices
     )
     parts = [
         f"<h3>Curves</h3><p>{escape(words)}</p>",
@@ -117,7 +118,7 @@ def _curves(members: list[Curve], look: dict[str, Look], prefix: str, figures: d
     ]
     for measure in MEASURES:
         if any(band(curve, "round", measure.path) for curve in members):
-            for across in ACROSS:
+            for across in choices:
                 figures[f"{prefix}-{measure.key}-{across.key}"] = charts.curve_chart(members, look, measure, across)
             parts.append(f'<div class="chart curve" id="{prefix}-{measure.key}"></div>')
     return [*parts, "</div>"]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ..errors import NOTHING, FedtierError, require
 from ..experiments.label_counts import LabelCounts
 from .load_runs import Curve, band
-from .style import ACROSS, MEASURES, Look, Measure, looks, unit
+from .style import MEASURES, Look, Measure, across_of, looks, unit
 
 BUBBLES_UP_TO = 40  # clients and classes; beyond that a shaded grid is easier to read
 ENDINGS = ("svg", "pdf", "png")
@@ -126,13 +126,15 @@ def _grid(counts: LabelCounts) -> Figure:
 
 @mpl.rc_context(STYLE)
 def curves_figure(curves: Sequence[Curve], measures: Sequence[Measure] = MEASURES) -> Figure:
-    """Rows: loss, global and personal accuracy; columns: against rounds, bytes and local steps. Bands span the seeds."""
+    """Rows: loss, global and personal accuracy; columns: against rounds, bytes, local steps and, with a clock, virtual time.
+    Bands span the seeds."""
     shown = [m for m in measures if any(band(curve, "round", m.path) for curve in curves)]
-    figure = Figure(figsize=(9.0, 2.3 * max(1, len(shown)) + 0.5), layout="constrained")
-    grid = figure.subplots(max(1, len(shown)), len(ACROSS), squeeze=False, sharey="row")
+    choices = across_of(curves)
+    figure = Figure(figsize=(3.0 * len(choices), 2.3 * max(1, len(shown)) + 0.5), layout="constrained")
+    grid = figure.subplots(max(1, len(shown)), len(choices), squeeze=False, sharey="row")
     look = looks(curves)
     for row, measure in zip(grid, shown, strict=False):
-        for axes, across in zip(row, ACROSS, strict=True):
+        for axes, across in zip(row, choices, strict=True):
             scale = unit(curves, across)
             for curve in curves:
                 _draw(axes, curve, across.key, measure, scale.divide, look[curve.method])

@@ -54,7 +54,14 @@ ACROSS = (
     Across("round", "rounds", "rounds"),
     Across("bytes", "bytes", "sent, up and down ({unit})"),
     Across("local_steps", "local steps", "local steps, all clients{unit}"),
+    Across("virtual_seconds", "virtual time", "virtual seconds"),
 )
+
+
+def across_of(curves: Sequence[Curve]) -> tuple[Across, ...]:
+    """What these curves may stand against: virtual time only where all of them have a clock."""
+    clocked = all("virtual_seconds" in row for curve in curves for row in curve.rows)
+    return ACROSS if clocked else tuple(across for across in ACROSS if across.key != "virtual_seconds")
 
 
 def looks(curves: Sequence[Curve]) -> dict[str, Look]:

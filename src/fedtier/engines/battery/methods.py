@@ -70,8 +70,10 @@ class _Bench:
         self.method = plain._replace(local=self._counted(plain.local))
         ids = np.asarray([[0, 1, 3], [1, 2, 4], [0, 2, 3]], np.int32)
         steps = np.asarray([[2, 0, 3], [1, 4, 2], [3, 1, 2]], np.int32)
-        self.plan = Plan(ids, steps, np.asarray([[True, True, True], [True, False, True], [True, True, True]]))
-        self.engine = compiled(self.method, capacity=ROUNDS)
+        arrived = np.asarray([[True, True, True], [True, False, True], [True, True, True]])
+        ages = np.asarray([[0, 0, 0], [0, 1, 1], [1, 0, 1]], np.int32)  # nobody began before its own reply of earlier counted
+        self.plan = Plan(ids, steps, arrived, ages if plain.buffer else None)
+        self.engine = compiled(self.method, capacity=ROUNDS, history=self.plan.history)
 
     def _counted(self, local: Callable[..., tuple[PyTree, PyTree]]) -> Callable[..., tuple[PyTree, PyTree]]:
         def counted(*args: PyTree) -> tuple[PyTree, PyTree]:
@@ -114,11 +116,13 @@ class _Bench:
                 close(named_arrays.decode(named_arrays.encode(message), message, what), message, what, exact=True)
 
     def engines_agree(self) -> None:
-        close(self.play(), self.play(messages(self.method)), "compiled against messages")
+        close(self.play(), self.play(messages(self.method, history=self.plan.history)), "compiled against messages")
 
     def plain_python_agrees(self) -> None:
-        one = Plan(*(table[:1, :1] for table in self.plan))  # plain Python is slow: one client, one round
-        fast, slow = (self.play(messages(self.method, jit=jit), one, rounds=1) for jit in (True, False))
+        one = trees.map(lambda table: table[:1, :1], self.plan)  # plain Python is slow: one client, one round
+        fast, slow = (
+            self.play(messages(self.method, jit=jit, history=self.plan.history), one, rounds=1) for jit in (True, False)
+        )
         close(fast, slow, "compiled against plain Python")
 
     def nothing_is_traced_twice(self) -> None:
@@ -142,7 +146,7 @@ class _Bench:
             late = args[-1].client == 2
             return trees.map(lambda a: jnp.where(late, _poison(a), a), self.method.local(*args))
 
-        engine = compiled(self.method._replace(local=poisoned), capacity=ROUNDS)
+        engine = compiled(self.method._replace(local=poisoned), capacity=ROUNDS, history=self.plan.history)
         for arrived in (self.plan.ids != 2, np.zeros_like(self.plan.arrived)):
             lost = self.plan._replace(arrived=arrived)
             found = self.play_with_info(engine, lost)
@@ -150,7 +154,7 @@ class _Bench:
             close(found, self.play_with_info(plan=lost), "NaN in a lost reply")
 
     def order_does_not_matter(self) -> None:
-        turned = Plan(*(table[:, ::-1] for table in self.plan))
+        turned = trees.map(lambda table: table[:, ::-1], self.plan)
         close(self.play(plan=turned), self.play(), "cohort in reverse order")
 
 

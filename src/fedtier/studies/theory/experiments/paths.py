@@ -31,7 +31,7 @@ def path(
         )
         for s in range(seeds)
     ]
-    plan = Plan(*(np.stack(tables) for tables in zip(*plans, strict=True)))
+    plan = jax.tree.map(lambda *tables: np.stack(tables), *plans)
     engine = compiled(watched, capacity=rounds, layout="vmap", devices=(), magnitude=float("inf"))
 
     state = engine.init(jnp.asarray(x, jnp.float32), federation)
