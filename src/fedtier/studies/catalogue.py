@@ -23,6 +23,7 @@ STUDIES: dict[str, Row] = {
     "figure3": Row("paper.reproduce", "the implicit function and its smoothed forms"),
     "methods": Row("methods.reproduce", "all methods on Fashion-MNIST at three levels of heterogeneity, each searched alike"),
     "methods-hospitals": Row("methods.reproduce", "the same on the four hospitals of the heart-disease set"),
+    "robustness": Row("robustness.reproduce", "what each aggregation does about clients that attack"),
 }
 
 

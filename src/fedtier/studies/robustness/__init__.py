@@ -1,0 +1,1 @@
+"""What each aggregation does about clients that attack."""
