@@ -27,6 +27,7 @@ class Row(TypedDict):
     personal_r2: NotRequired[Spread]
     global_rmse_on_clients: NotRequired[Spread]
     by_client: dict[str, list[float | None]]  # of some of the clients, by model: personal, global
+    virtual_seconds: NotRequired[float]  # by the clock of the plan, where it has one
     bytes_down: int
     bytes_up: int
     local_steps: int

@@ -93,7 +93,9 @@ def row_of(experiment: Experiment, size: Traffic, scores: Scores, s: int, number
         int(plan.steps[clients].sum()) * experiment.method.solves,
     )
     told = row(scores, s, number, experiment.config.run.seed + s, spent, seconds, experiment.unit(s))
-    return told if plan.seconds is None else told | {"virtual_seconds": float(plan.seconds[-1]) if number else 0.0}
+    if plan.seconds is not None:
+        told["virtual_seconds"] = float(plan.seconds[-1]) if number else 0.0
+    return told
 
 
 def finish(

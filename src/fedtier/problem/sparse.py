@@ -58,6 +58,6 @@ def correlated(
         return fit + 0.5 * ridge * trees.dot(y, y) + sparsity * smooth_l1(y, width)
 
     def f2(x: PyTree, y: PyTree, spec: PyTree) -> Float[Array, ""]:
-        return proximity * (0.5 * trees.dot(x, x) - trees.dot(x, y)) + shared_sparsity * smooth_l1(x, width)
+        return jnp.asarray(proximity) * (0.5 * trees.dot(x, x) - trees.dot(x, y)) + shared_sparsity * smooth_l1(x, width)
 
     return Bilevel(f1=loss, f2=f2, h=h)

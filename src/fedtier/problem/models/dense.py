@@ -56,7 +56,7 @@ def mlp(features: int, outputs: int, hidden: int = 64, depth: int = 1, *, bias: 
         return eqx.nn.MLP(features, outputs, hidden, depth, activation=jax.nn.relu, use_bias=bias, use_final_bias=bias, key=key)
 
     def last_hidden(x: PyTree, inputs: Inputs) -> Float[Array, "B hidden"]:
-        values = inputs.reshape(inputs.shape[0], -1)
+        values = jnp.asarray(inputs.reshape(inputs.shape[0], -1))
         for layer in x.layers[:-1]:
             product = values @ layer.weight.T
             values = jax.nn.relu(product if layer.bias is None else product + layer.bias[None])
