@@ -12,12 +12,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
+from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from .. import keys
@@ -57,7 +58,7 @@ def quality(case: str, n: int, draws: int = 50, seed: int = 0) -> Quality:
     x = jnp.zeros(n)
     spec = QuadraticSpec(jnp.float32(1.0), jnp.float32(jnp.inf), jnp.float32(1.0), curvature)
 
-    def solution(x: Any) -> Any:
+    def solution(x: Array) -> Array:
         return (curvature * centre + PROXIMITY * x) / (curvature + PROXIMITY)
 
     y = solution(x)
@@ -67,19 +68,19 @@ def quality(case: str, n: int, draws: int = 50, seed: int = 0) -> Quality:
     before = 0.3 * jnp.asarray(rng.standard_normal(n), jnp.float32)  # where x was when the client was last asked
     guides = (before - solution(before))[None]
 
-    def draw(key: Any) -> Any:
+    def draw(key: Key[Array, ""]) -> Array:
         side = ClientSide(problem, x, y, view, spec, keys.at(key, 1))
         if not chosen.directions:
             return chosen.estimate(jnp.zeros(0), (), key, side)
         v = chosen.propose(key, x, guides if chosen.guides else ())
 
-        def value(point: Any) -> Any:
+        def value(point: Array) -> Array:
             return problem.f2(point, solution(point), spec)
 
         slopes = jax.vmap(lambda d: (value(x + SMOOTHING * d) - value(x - SMOOTHING * d)) / (2 * SMOOTHING))(v)
         return chosen.estimate(slopes, v, key, side)
 
-    def score(key: Any) -> Any:
+    def score(key: Key[Array, ""]) -> tuple[Array, Array]:
         g = draw(key)
         length = jnp.linalg.norm(truth)
         return jnp.vdot(g, truth) / (jnp.linalg.norm(g) * length), jnp.sum((g - truth) ** 2) / length**2

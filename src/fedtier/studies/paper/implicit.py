@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ... import keys
 from ...federation import Federation, View, Window
@@ -50,21 +51,21 @@ def picture(etas: list[float], low: float, high: float, *, start: float, rounds:
     return Picture(grid, values[: len(grid)], probes, smoothed)
 
 
-def f(x: Any) -> Any:
+def f(x: np.ndarray) -> np.ndarray:
     """f(x, y(x)) in closed form."""
     return 0.5 * (x + 1 - np.maximum(x, 0)) ** 2
 
 
-def smooth(x: Any, eta: float) -> Any:
+def smooth(x: np.ndarray, eta: float) -> np.ndarray:
     """The mean of f over [x - eta, x + eta], by its antiderivative."""
 
-    def area(x: Any) -> Any:
+    def area(x: np.ndarray) -> np.ndarray:
         return np.where(x < 0, (np.minimum(x, 0) + 1) ** 3 / 6, 1 / 6 + x / 2)
 
     return (area(x + eta) - area(x - eta)) / (2 * eta)
 
 
-def slope(x: Any, eta: float) -> Any:
+def slope(x: np.ndarray, eta: float) -> np.ndarray:
     """f_eta'."""
     return (f(x + eta) - f(x - eta)) / (2 * eta)
 
@@ -76,7 +77,7 @@ def solved(x: np.ndarray) -> np.ndarray:
     view = View(jnp.zeros((1, 1)), jnp.arange(1), jnp.asarray(0), jnp.asarray(1))
 
     @jax.jit
-    def values(points: Any, view: View) -> Any:
+    def values(points: Array, view: View) -> Array:
         return jax.vmap(lambda p: problem.f2(p, solve(p, p, view, spec, 1, keys.root(0)), spec))(points)
 
     return np.asarray(values(jnp.asarray(x, jnp.float32)[:, None], view), np.float64)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import comb, inf
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from ... import keys, trees
 from ...experiments.assemble import Experiment
-from ...federation import cohort_size
+from ...federation import Federation, cohort_size
 from ...methods import registry
 from ...problem.sets import ConstraintSet, Dependence
 from ...theory import constants as known
@@ -31,7 +33,7 @@ class Setting(NamedTuple):
     cohort: float  # S, or 1/E(1/S) where replies get lost
     rounds: int
     tau: np.ndarray  # [m]
-    options: dict[str, Any]  # of the method, defaults included
+    options: Mapping[str, Any]  # of the method, defaults included
     start_value: Number  # bounds F(x_0) - F_*, smoothing not counted
     radius: np.ndarray  # [m] of the ball, as configured or as mended
     mended: float | None  # the ball's radius that was put in where the configuration has none
@@ -72,13 +74,16 @@ def read_setting(experiment: Experiment) -> Setting:
     )
 
 
-def _radius(Y: ConstraintSet, spec: Any, m: int) -> np.ndarray:
+Rows = tuple[np.ndarray, np.ndarray]  # as the model sees them, [N_i, d] float32, and their indices
+
+
+def _radius(Y: ConstraintSet, spec: PyTree, m: int) -> np.ndarray:
     """How far from x each client's set reaches, [m]; inf where it does not say."""
     reach = np.asarray(np.inf if Y.reach is None else Y.reach(spec), np.float64)
     return np.broadcast_to(reach if reach.ndim == 0 else reach[:m], (m,))
 
 
-def _rows(experiment: Experiment, federation: Any, client: int | None) -> Any:
+def _rows(experiment: Experiment, federation: Federation, client: int | None) -> Rows:
     """The rows that a client (or the server) learns from, as the model sees them: float32 [N_i, d], and their indices."""
     window = federation.server if client is None else trees.take(federation.train, client)
     index = np.asarray(federation.index)[int(window.start) : int(window.start + window.size)]
@@ -94,13 +99,13 @@ def _is_softmax(experiment: Experiment) -> bool:
 
 def _clients(
     experiment: Experiment,
-    federation: Any,
+    federation: Federation,
     dependence: Dependence,
     *,
-    rows: list[Any],
+    rows: list[Rows],
     couplings: list[CouplingConstants],
     radius: np.ndarray,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
 ) -> tuple[ClientConstants, ...]:
     mu, batch, m = experiment.config.method.proximity, options["batch"], experiment.clients
     reach = [2 * r if options["start"] == "warm" else r for r in radius]  # the last solution may lie across the ball
@@ -132,7 +137,7 @@ def _clients(
     return tuple(known.general_client(dependence, lower, couplings[i], starts[i]) for i in range(m))
 
 
-def _server(experiment: Experiment, served: Any, options: dict[str, Any]) -> tuple[Number, Number, float]:
+def _server(experiment: Experiment, served: Rows, options: Mapping[str, Any]) -> tuple[Number, Number, float]:
     """L1, sigma, and f1(x_0) less a lower bound of f1."""
     inputs, index = served
     batch, x = options["server_batch"], trees.take(experiment.x, 0)
@@ -149,18 +154,18 @@ def _server(experiment: Experiment, served: Any, options: dict[str, Any]) -> tup
     return L1, estimates.gradient_noise(gradients, batch), f1
 
 
-def _batch(experiment: Experiment, index: Any) -> Any:
+def _batch(experiment: Experiment, index: np.ndarray) -> PyTree:
     return trees.map(lambda a: jnp.asarray(a)[index], experiment.federation.arrays)
 
 
-def _points(experiment: Experiment) -> list[Any]:
+def _points(experiment: Experiment) -> list[PyTree]:
     """x_0 and points at a unit normal distance per coordinate over sqrt(n) from it."""
     x = trees.take(experiment.x, 0)
     scale = trees.size(x) ** -0.5
     return [x, *(trees.axpy(scale, estimates.random_like(keys.root(k), x), x) for k in range(1, POINTS))]
 
 
-def _mending_radius(experiment: Experiment, federation: Any, rows: list[Any]) -> float:
+def _mending_radius(experiment: Experiment, federation: Federation, rows: list[Rows]) -> float:
     """The ball that makes the quadratic coupling Lipschitz: for softmax one that no solution leaves, else the way from x_0."""
     mu, x = experiment.config.method.proximity, trees.take(experiment.x, 0)
     if experiment.dataset.task == "two_level":

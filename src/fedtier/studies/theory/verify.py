@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .experiments.descent import theorem_1, theorem_2
 from .experiments.estimate import moments, smoothing
@@ -14,6 +14,9 @@ from .experiments.kinks import kinks, movement
 from .experiments.local_error import local_error
 from .experiments.terms import terms
 from .row import Row
+
+if TYPE_CHECKING:  # loaded where a picture is drawn
+    from matplotlib.axes import Axes
 
 EXPERIMENTS: dict[str, Callable[..., list[Row]]] = {
     "local-error": local_error,
@@ -45,7 +48,7 @@ class _Picture:
     def __init__(self, out: Path | None, name: str) -> None:
         self.out, self.name = out, name
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Axes | None:
         if self.out is None:
             return None
         from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -56,7 +59,7 @@ class _Picture:
         FigureCanvasSVG(self.figure)
         return self.figure.add_subplot()
 
-    def __exit__(self, kind: Any, *rest: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if self.out is not None and kind is None:
             import matplotlib
 

@@ -7,16 +7,17 @@ from typing import Any
 
 from rich.table import Table
 
+from ...storage.json_value import Json
 from .page import Line, Page
 from .row import Row
 
 Part = Table | str
 
 
-def page_object(page: Page) -> dict[str, Any]:
+def page_object(page: Page) -> dict[str, Json]:
     """What `fedtier theory --json` prints."""
 
-    def lines(part: list[Line]) -> dict[str, Any]:
+    def lines(part: list[Line]) -> dict[str, Json]:
         return {line.name: {**_finite(line.number._asdict(), "value"), "words": line.words} for line in part}
 
     return {
@@ -62,7 +63,7 @@ def rows_parts(rows: list[Row]) -> list[Part]:
     return [table, f"{len(rows)} statements, {refuted} refuted"]
 
 
-def rows_object(rows: list[Row]) -> dict[str, Any]:
+def rows_object(rows: list[Row]) -> dict[str, Json]:
     statements = [_finite(row._asdict(), "measured", "bound") for row in rows]
     return {"statements": statements, "refuted": sum(not row.holds for row in rows)}
 
@@ -93,6 +94,6 @@ def _table(title: str, *headings: str) -> Table:
     return table
 
 
-def _finite(fields: dict[str, Any], *numbers: str) -> dict[str, Any]:
+def _finite(fields: dict[str, Any], *numbers: str) -> dict[str, Json]:
     """JSON has no infinity: null stands for "no such number"."""
     return fields | {key: fields[key] if isfinite(fields[key]) else None for key in numbers}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from ....federation import Federation, View, Window
 from ....problem import Bilevel, ball
@@ -106,7 +107,7 @@ def arena(
     )
 
 
-def view_of(place: Arena, client: int) -> tuple[View, Any]:
+def view_of(place: Arena, client: int) -> tuple[View, PyTree]:
     """A client's data and spec."""
     federation = place.federation
     window = jax.tree.map(lambda a: a[client], federation.train)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +15,16 @@ from ..row import Row, at_most
 from .arena import Arena, arena
 from .paths import gradient_squares, path
 
+if TYPE_CHECKING:  # loaded where a picture is drawn
+    from matplotlib.axes import Axes
+
 N, ETA, COHORT, TAU = 10, 0.5, 2, 2.0
 ROUNDS, SEEDS = 2000, 16
 TAIL, MANY = 1000, 32  # rounds and seeds of Theorem 2
 GOOD = "power(a = 0.75), H grows"
 
 
-def theorem_1(axes: Any = None) -> list[Row]:
+def theorem_1(axes: Axes | None = None) -> list[Row]:
     """The mean of |grad F|^2 drawn like gamma_r (19) and uniform (21): kinks, cohorts, noise and inexact solves together."""
     place, x, land, gap = _ground()
     client_lr, felt = _local(place, ROUNDS)
@@ -48,7 +51,7 @@ def theorem_1(axes: Any = None) -> list[Row]:
     ]
 
 
-def theorem_2(axes: Any = None) -> list[Row]:
+def theorem_2(axes: Axes | None = None) -> list[Row]:
     """All seeds converge where (24) holds; each broken condition leaves |grad F| away from 0."""
     place = arena(3, 4, radius=3.0, penalty=4.0, noise=1.0, batch=4, server_batch=8)
     x, c = place.form.a + 1.0, 0.5  # only the tail of gamma matters to Theorem 2, not its limit
@@ -109,7 +112,9 @@ def _local(place: Arena, rounds: int) -> tuple[str, np.ndarray]:
     return f"inverse({c}, {offset})", theorem1.felt_error(place.constants, errors)
 
 
-def _squares(place: Arena, x: np.ndarray, lr: tuple[str, str], rounds: int, *, seeds: int, steps: Any = None) -> np.ndarray:
+def _squares(
+    place: Arena, x: np.ndarray, lr: tuple[str, str], rounds: int, *, seeds: int, steps: np.ndarray | None = None
+) -> np.ndarray:
     """|grad F(x_r)|^2, [seeds, R], for the step sizes `lr` of server and client."""
     method = zo_hfl(
         place.problem,

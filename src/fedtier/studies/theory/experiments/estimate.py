@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from .... import keys
 from ....methods.two_levels import estimators
@@ -16,6 +17,9 @@ from ....theory import sphere as theory
 from ....theory.radial import BallForm
 from ..row import Row, at_most, attained
 
+if TYPE_CHECKING:  # loaded where a picture is drawn
+    from matplotlib.axes import Axes
+
 SIZES = (10, 100, 1000, 10_000)
 DRAWS = 4000
 ETA = 0.1
@@ -23,7 +27,7 @@ MANY, WIDE = 100_000, 50  # draws and parameters of the smoothing experiment
 FUNCTIONS = ("linear", "bowl with a kink", "distance to the orthant")
 
 
-def moments(axes: Any = None) -> list[Row]:
+def moments(axes: Axes | None = None) -> list[Row]:
     """One bowl with a kink (a client in a ball), one linear function, one distance to the orthant; all 1-Lipschitz."""
     ratios, scores, slack = np.zeros((3, len(SIZES))), np.zeros(len(SIZES)), 0.0
     for j, n in enumerate(SIZES):
@@ -56,7 +60,7 @@ def moments(axes: Any = None) -> list[Row]:
     ]  # fmt: skip
 
 
-def smoothing(axes: Any = None) -> list[Row]:
+def smoothing(axes: Axes | None = None) -> list[Row]:
     """f = |x_1| has the largest curvature after smoothing, f = |x| the largest gap: both constants are attained."""
     n = WIDE
     draw = jax.jit(jax.vmap(lambda k: sphere(keys.at(keys.root(3), k), jnp.zeros(n))))
@@ -83,7 +87,7 @@ def smoothing(axes: Any = None) -> list[Row]:
     ]
 
 
-def two_point(plus: Any, minus: Any, v: Any, eta: float = ETA) -> Any:
+def two_point(plus: Array, minus: Array, v: Array, eta: float = ETA) -> Array:
     """n/(2 eta) (plus - minus) v, with the estimator that methods use."""
     return estimators.sphere().estimate(((plus - minus) / (2 * eta))[None], v[None], keys.root(0), None)
 
@@ -93,7 +97,7 @@ def _bowl(n: int) -> BallForm:
     return BallForm(np.zeros(n), np.zeros((1, n)), np.ones(1), np.ones(1), np.ones(1), 2.0, 1.0)
 
 
-def _draw(x: Any, along: Any) -> tuple[np.ndarray, np.ndarray]:
+def _draw(x: Array, along: Array) -> tuple[np.ndarray, np.ndarray]:
     """|g|^2 [DRAWS, 3] of the three functions, and <g, along> of the bowl, with the estimate that methods use."""
     functions = (
         (lambda p: p[0], x),
@@ -102,8 +106,8 @@ def _draw(x: Any, along: Any) -> tuple[np.ndarray, np.ndarray]:
     )
 
     @jax.jit
-    def all_draws(along: Any) -> Any:
-        def one(k: Any) -> Any:
+    def all_draws(along: Array) -> tuple[Array, Array]:
+        def one(k: Array) -> tuple[Array, Array]:
             v = sphere(keys.at(keys.root(2), k), x)
             g = [two_point(f(p + ETA * v), f(p - ETA * v), v) for f, p in functions]
             return jnp.stack([jnp.vdot(a, a) for a in g]), jnp.vdot(g[1], along)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, ArrayLike, Key, PyTree
 
 from .... import keys
 from ....federation import View
@@ -30,6 +31,9 @@ from ....theory.local import LocalProblem
 from ..row import Row, at_most, attained
 from .estimate import two_point
 
+if TYPE_CHECKING:  # loaded where a picture is drawn
+    from matplotlib.axes import Axes
+
 DRAWS, MANY, ETA, N = 4000, 20_000, 0.2, 20  # draws for Algorithm 2 and for the worst solver
 STEPS = 2 ** np.arange(0, 10)
 CURVATURE = MU = SLOPE = 1.0  # q, the proximity, and L0_y = penalty weight width
@@ -37,7 +41,7 @@ DISTANCE, NOISE = 10.0, 2.0  # from x = 0 to the mean of the rows; a row's devia
 ERROR = 0.01  # E|y - y(x)|^2 of the worst solver
 
 
-def inexact(axes: Any = None) -> list[Row]:
+def inexact(axes: Axes | None = None) -> list[Row]:
     """Rows: Algorithm 2 with independent draws below (15), the worst solver on (15) and (16), what coupled draws save."""
     rows = _data()
     c, offset = local.guaranteed(CURVATURE + MU, CURVATURE + MU)
@@ -102,12 +106,12 @@ def _differences(data: np.ndarray, step: tuple[float, float] | None) -> Callable
     x = jnp.zeros(N)
 
     @partial(jax.jit, static_argnums=3)
-    def all_draws(steps: Any, view: View, coupled: Any, draws: int) -> Any:
-        def one(k: Any) -> Any:
+    def all_draws(steps: ArrayLike, view: View, coupled: ArrayLike, draws: int) -> Array:
+        def one(k: Array) -> Array:
             key = keys.at(keys.root(4), k)
             v = sphere(keys.at(key, 0), x)
 
-            def wrong(sign: float, draw: Any) -> Any:
+            def wrong(sign: float, draw: ArrayLike) -> Array:
                 p = x + sign * ETA * v
                 y = solve(p, p, view, spec, steps, keys.at(key, 1, draw))
                 return problem.f2(p, y, spec) - problem.f2(p, _solution(p, view), spec)
@@ -119,12 +123,12 @@ def _differences(data: np.ndarray, step: tuple[float, float] | None) -> Callable
     return lambda steps, coupled, draws: np.asarray(all_draws(steps, view, coupled, draws), np.float64)
 
 
-def _solution(p: Any, view: Any) -> Any:
+def _solution(p: Array, view: View) -> Array:
     """y(p) = (q b + mu p)/(q + mu), b the mean of the rows."""
     return (CURVATURE * jnp.mean(view.arrays, axis=0) + MU * p) / (CURVATURE + MU)
 
 
-def _worst(p: Any, start: Any, view: Any, spec: Any, steps: Any, key: Any) -> Any:
+def _worst(p: Array, start: Array, view: View, spec: PyTree, steps: ArrayLike, key: Key[Array, ""]) -> Array:
     """y(p), moved away from p by sqrt(ERROR n) p_1/eta: at the probes p = +-eta v that is +-sqrt(ERROR n) v_1."""
     y = _solution(p, view)
     return y + jnp.sqrt(ERROR * N) * p[0] / ETA * (y - p) / jnp.linalg.norm(y - p)

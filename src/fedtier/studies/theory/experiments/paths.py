@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key, PyTree
 
 from .... import keys
-from ....engines import compiled
+from ....engines import State, compiled
 from ....federation import Federation, Plan, make_plan
 from ....methods import Method
 from .arena import Arena
 
 
 def path(
-    method: Method, federation: Federation, x: Any, *, rounds: int, seeds: int, tau: float, cohort: int, steps: Any = None
+    method: Method,
+    federation: Federation,
+    x: np.ndarray,
+    *,
+    rounds: int,
+    seeds: int,
+    tau: float,
+    cohort: int,
+    steps: np.ndarray | None = None,
 ) -> np.ndarray:
     """x_r for r < rounds, [seeds, rounds, n], float64. `steps` [rounds] replaces H_r = ceil(tau sqrt(r + 1))."""
     watched = method._replace(aggregate=lambda server, *rest: (method.aggregate(server, *rest)[0], method.global_model(server)))
@@ -36,7 +43,7 @@ def path(
 
     state = engine.init(jnp.asarray(x, jnp.float32), federation)
 
-    def one(plan: Plan, key: Any, state: Any, federation: Federation) -> Any:
+    def one(plan: Plan, key: Key[Array, ""], state: State, federation: Federation) -> PyTree:
         return engine.advance(state, federation, plan, key, 0, rounds)[1]
 
     key = jnp.stack([keys.root(s) for s in range(seeds)])

@@ -13,11 +13,13 @@ the bounds (19) to (21) is the term of the error that is switched on; without th
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, ArrayLike, Key, PyTree
 
+from ....federation import View
 from ....methods import descent, projected_sgd, sphere, zo_hfl
 from ....theory import theorem1
 from ....theory.theorem1 import Landscape
@@ -105,7 +107,7 @@ def run(regime: Regime, shape: str, c: float, *, rounds: int, seeds: int) -> Out
     return Outcome(gradient_squares(place, points, regime.eta).mean(axis=0), gamma, error)
 
 
-def _worst_solver(p: Any, start: Any, view: Any, spec: Any, steps: Any, key: Any) -> Any:
+def _worst_solver(p: Array, start: Array, view: View, spec: PyTree, steps: ArrayLike, key: Key[Array, ""]) -> Array:
     """y(p), moved away from p in proportion to p_1: f2 then grows with p_1, which is a constant error of its gradient."""
     y = p + 0.1 * (view.arrays[view.index[view.start]] - p)  # s = 1/(1 + 9); a client's rows are all equal
     return y + LEAN * p[0] * (y - p) / jnp.linalg.norm(y - p)

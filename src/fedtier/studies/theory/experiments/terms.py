@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, sqrt
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ....theory.theorem1 import Bounds, Landscape, Rate
 from ..row import Row, at_most, attained, exceeds
 from . import regimes
 from .regimes import CONSTANT, FALLING, Outcome, Regime
+
+if TYPE_CHECKING:  # loaded where a picture is drawn
+    from matplotlib.axes import Axes
 
 ROUNDS, SEEDS = 2000, 16
 LENGTHS = (125, 1000)  # R of the step c/sqrt(R)
@@ -48,7 +51,7 @@ TERMS = (
 )
 
 
-def terms(axes: Any = None) -> list[Row]:
+def terms(axes: Axes | None = None) -> list[Row]:
     """For every term: the mean of |grad F|^2 below (19) and (21) where it is needed, above both without it. Then the rates."""
     rows: list[Row] = []
     found = [(term, regime := term.regime(), measure(term, regime)) for term in TERMS]
@@ -138,7 +141,7 @@ def _over(mean: float, bound: float) -> float:
     return float(mean / bound) if bound > 0 else inf if mean > 0 else 0.0
 
 
-def _draw(axes: Any, regime: Regime, outcome: Outcome) -> None:
+def _draw(axes: Axes, regime: Regime, outcome: Outcome) -> None:
     parts, marks, mean = _parts(regime, outcome), _marks(outcome), _means(outcome)[0]
     (line,) = axes.loglog(marks[1:], mean[marks[1:] - 1], label=regime.name)  # round 0 is the minimum itself
     bounds = [parts.bounds(outcome.gamma[:k]).weighted for k in marks]
