@@ -22,7 +22,7 @@ def test_local_solvers_and_personal_rules_of_ours_are_made_again():
     local = ft.projected_sgd("inverse(0.2, 3)", batch=7, bounded=True, momentum=0.9, weight_decay=0.01)
     again = from_file(ft.zo_hfl(local=local, estimator=ft.sphere(), uplink="models", personal=ft.lower_level()))
     assert [again["local"].step(t) for t in range(4)] == [0.2 / (t + 3) for t in range(4)]
-    assert again["local"][1:] == (7, True, 0.9, 0.01) and again["personal"].name == "lower_level"
+    assert again["local"][1:5] == (7, True, 0.9, 0.01) and again["personal"].name == "lower_level"
     tuned = from_file(ft.fedavg(personal=ft.fine_tune(0.3, batch=5)))["personal"]
     solver = inspect.getclosurevars(tuned.on).nonlocals["local"]
     assert tuned.name == "fine_tune" and solver[1:3] == (5, True) and [solver.step(t) for t in range(3)] == [0.3] * 3

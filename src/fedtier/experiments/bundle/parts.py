@@ -38,7 +38,7 @@ def parts_told(method: MethodTable) -> dict[str, dict[str, Json]]:
 def _local_told(local: object) -> dict[str, Json] | None:
     if not isinstance(local, ProjectedSgd) or (step := words_of(local.step)) is None:
         return None
-    return {"step": step} | {field: value for field, value in local._asdict().items() if field != "step"}
+    return {"step": step} | {field: getattr(local, field) for field in ("batch", "bounded", "momentum", "weight_decay")}
 
 
 def _rule_told(rule: object) -> dict[str, Json] | None:

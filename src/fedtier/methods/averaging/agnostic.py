@@ -23,7 +23,7 @@ from optax.projections import projection_simplex
 
 from ... import keys, trees
 from ...errors import not_negative, require, whole
-from ...federation import View, sample
+from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
 from ..method import ClientSpec, Method, Round, Turn
@@ -66,7 +66,7 @@ def agnostic(
 
     def at_client(client: tuple, shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, Up]:
         client, up = base.local(client, shared, own, view, spec, turn)
-        rows = sample(view, keys.at(turn.key, Tag.SOLVE, 0), local.batch)
+        rows = local.sample(view, keys.at(turn.key, Tag.SOLVE, 0))
         return client, Up(up.delta, jnp.where(turn.steps > 0, problem.f1(shared.x, rows), 0.0), turn.steps)
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
