@@ -6,7 +6,7 @@ with the keys of its paper, a client's model is something else than the global o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +21,7 @@ from ..federation import View
 from ..methods import Method, registry, turn_of
 from ..problem import Rows, Spec
 from ..protocol.shapes import Shapes, message_shapes
+from ..storage.json_value import Json
 from .layout import folded
 
 CLIENTS, FEW = 10, 100
@@ -82,9 +83,9 @@ class Facts(NamedTuple):
     wire: bool  # does anything travel, so that it can be between sites?
     personal: bool  # has it a personal model of its own?
 
-    def as_object(self) -> dict[str, Any]:
+    def as_object(self) -> dict[str, Json]:
         sizes = {"state": self.state, "sends": self.sends}
-        told = {name: {"models": size.models, "numbers": size.others} for name, size in sizes.items()}
+        told: dict[str, Json] = {name: {"models": size.models, "numbers": size.others} for name, size in sizes.items()}
         return told | {"needs_server_data": self.needs_server_data, "wire": self.wire, "personal": self.personal}
 
 
@@ -167,10 +168,10 @@ def chosen(wish: Wish) -> dict[str, Facts]:
     return {name: found for name, found in facts.items() if wish.fits(registry.METHODS[name], found)}
 
 
-def list_object(wish: Wish) -> dict[str, Any]:
+def list_object(wish: Wish) -> dict[str, Json]:
     """Every method that fits, with its facts and its keys by preset."""
 
-    def told(name: str, facts: Facts) -> dict[str, Any]:
+    def told(name: str, facts: Facts) -> dict[str, Json]:
         row = registry.METHODS[name]
         presets = {preset: registry.defaults(name, preset) for preset in registry.PRESETS}
         return {"title": row.title, "family": row.family, "summary": row.summary} | facts.as_object() | presets
@@ -218,7 +219,7 @@ def keys_table(wish: Wish) -> list[Part]:
     return [table, 'method.preset = "paper" takes the values in brackets; others are the same']
 
 
-def _of_paper(key: str, value: object, paper: dict[str, Any]) -> str:
+def _of_paper(key: str, value: object, paper: Mapping[str, object]) -> str:
     return f" (paper: {paper[key]})" if key in paper and paper[key] != value else ""
 
 
