@@ -66,7 +66,8 @@ NEEDED = {
     "server_seat": {"name": "fedavg"}, "classes_per_client": {"partition": "classes"},
     **dict.fromkeys(("rows", "features", "classes", "spread"), MADE),
     **dict.fromkeys(("min_rows", "small_clients"), NATURAL),
-    "share": {"kind": "signs"}, "scale": {"kind": "large"}, "step_seconds": {"speed_spread": 1.0}, "latency": {"speed_spread": 1.0},
+    "share": {"kind": "signs"}, "scale": {"kind": "large"},
+    "step_seconds": {"speed_spread": 1.0}, "latency": {"speed_spread": 1.0},
     **dict.fromkeys(
         (
             "label", "owner", "weight", "drop", "keep", "categories", "missing", "missing_words", "decimal", "max_categories",
