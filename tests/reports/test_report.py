@@ -13,6 +13,7 @@ from fedtier.experiments import comparison, outcomes
 from fedtier.experiments import run as running
 from fedtier.experiments.label_counts import LabelCounts
 from fedtier.experiments.progress import Progress
+from fedtier.methods import registry
 from fedtier.reports import charts as charts_of
 from fedtier.reports import load_runs, page, plots, style
 from fedtier.storage.checksums import stamped
@@ -103,6 +104,12 @@ def test_a_method_has_one_colour_whatever_the_company_it_is_in(cells):
     assert len({look.colour for look in everyone.values()}) == len(everyone)
     many = [curves[0]._replace(method=f"variant {k}") for k in range(12)]
     assert len({(look.colour, look.dash) for look in style.looks(many).values()}) == 12
+    methods = [curves[0]._replace(method=row.title, name=name) for name, row in registry.METHODS.items()]
+    shown = style.looks(methods)
+    assert len(methods) > 30 and len({(look.colour, look.dash) for look in shown.values()}) == len(methods)
+    for one in methods:  # alone it looks as among all
+        assert style.looks([one])[one.method] == shown[one.method]
+    assert {look.dash for look in shown.values()} <= {*page.DASHES} & {*plots.LINES}
 
 
 def test_a_run_in_progress_is_shown_and_said_to_be_so(outcome, tmp_path):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
-from .shared import Config, Place, Settings, prepare_jax, progress, show
+from .shared import Config, Place, Settings, Text, prepare_jax, progress, show
 
 
 def partition(
@@ -88,15 +89,28 @@ def theory(
     show(words.page_object(found) if json else words.page_parts(found))
 
 
-def methods(json: bool = False) -> None:
-    """List the methods and their options.
+def methods(
+    names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME")] = (),
+    family: Text = None,
+    personal: bool = False,
+    wire: bool = False,
+    no_server_data: bool = False,
+    json: bool = False,
+) -> None:
+    """List the methods: what each keeps at a client, what a client sends, what it needs; or the keys of some of them.
 
     Args:
-        json: One JSON object on stdout instead of a table.
+        names: Methods whose keys are shown with their values, instead of the list.
+        family: Only methods of this family, for example averaging or personal.
+        personal: Only methods whose paper gives clients personal models.
+        wire: Only methods that can run between sites.
+        no_server_data: Only methods that need no rows at the server.
+        json: One JSON object on stdout instead of tables: facts, and keys with their values by preset.
     """
-    from ..reports.terminal import methods_object, methods_table
+    from ..reports.method_list import Wish, keys_table, list_object, list_table
 
-    show(methods_object() if json else methods_table())
+    wish = Wish(names, family, personal, wire, no_server_data)
+    show(list_object(wish) if json else keys_table(wish) if names else list_table(wish))
 
 
 def check(file: tyro.conf.Positional[Path], json: bool = False) -> None:

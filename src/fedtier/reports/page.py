@@ -18,7 +18,7 @@ from .style import DARK, MEASURES, Look, across_of, looks
 BANDS = "Lines are means over seeds, bands span the seeds from the lowest to the highest."
 ONE_SEED = "One seed, hence no bands."
 FRAME = "Axes of accuracy begin at what was reached after a fifth of the rounds: earlier values may lie below."
-DASHES = {"solid": "", "dash": "6 3", "dot": "2 3", "dashdot": "6 3 2 3"}
+DASHES = {"solid": "", "dash": "6 3", "dot": "2 3", "dashdot": "6 3 2 3", "longdash": "11 3", "longdashdot": "11 3 2 3"}
 
 
 def write_report(

@@ -18,6 +18,10 @@ from .style import MEASURES, Look, Measure, across_of, looks, unit
 BUBBLES_UP_TO = 40  # clients and classes; beyond that a shaded grid is easier to read
 ENDINGS = ("svg", "pdf", "png")
 MARKERS = "osD^vPX<>"
+Line = str | tuple[int, tuple[float, ...]]  # as matplotlib takes it
+LINES: dict[str, Line] = {
+    "solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 2)), "longdashdot": (0, (8, 2, 1, 2)),
+}  # fmt: skip
 INK, PALE = "#222222", "#d9d9d9"
 STYLE: dict[Any, Any] = {
     "font.size": 9, "axes.titlesize": 10, "axes.titlelocation": "left", "axes.edgecolor": "#888888", "axes.spines.top": False,
@@ -162,8 +166,8 @@ def _draw(axes: Any, curve: Curve, across: str, measure: Measure, divide: float,
     )  # fmt: skip
 
 
-def _line(look: Look) -> str:
-    return {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}[look.dash]
+def _line(look: Look) -> Line:
+    return LINES[look.dash]
 
 
 @mpl.rc_context(STYLE)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import NamedTuple
 
+from ..experiments.comparison import DEFAULT_METHODS
 from ..methods.registry import METHODS
 from .load_runs import Curve, position
 
@@ -18,7 +20,7 @@ DARK = dict(zip(PALETTE, DARK_PALETTE, strict=True)) | {
     INK: "#E6EDF3", AXIS: "#7D8590", GRID: "#262D36", PAPER: "#0D1117", FAINT: "#4A525C",
     FEW: "#151C26", SOME: "#2F6FAE", MANY: "#C6E2FF",
 }  # fmt: skip
-DASHES = ("solid", "dash", "dot", "dashdot")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 class Look(NamedTuple):
@@ -65,20 +67,29 @@ def across_of(curves: Sequence[Curve]) -> tuple[Across, ...]:
 
 
 def looks(curves: Sequence[Curve]) -> dict[str, Look]:
-    """One look per method's label, the same everywhere: a known method has its own colour, variants take free ones."""
-    known = {name: place for place, name in enumerate([*METHODS][: len(PALETTE)])}
+    """One look per method's label, the same everywhere: each method of the registry has a pair of colour and dash that no other
+    has. Those that stand in a comparison by default come first, so that their colours differ; when the colours are used up
+    they begin anew with another dash and marker. Further labels, variants for example, take the free looks."""
+    known = {name: place for place, name in enumerate(dict.fromkeys([*DEFAULT_METHODS, *METHODS]))}
     labels = {curve.method: curve.name for curve in curves}
     first: dict[str, str] = {}
     for label, name in labels.items():
         first.setdefault(name, label)
     places = {label: known[name] for name, label in first.items() if name in known}
-    free = [place for place in [*range(len(known), len(PALETTE)), *range(len(known))] if place not in places.values()]
-    others = [label for label in labels if label not in places]
-    turns = {label: 0 for label in places}
-    for k, label in enumerate(others):
-        turn, place = (0, free[k]) if k < len(free) else divmod(k - len(free) + len(PALETTE), len(PALETTE))
-        places[label], turns[label] = place, turn
-    return {label: Look(PALETTE[places[label]], DASHES[turns[label] % len(DASHES)], places[label]) for label in labels}
+    taken = {_colour_and_dash(place) for place in places.values()}
+    free = (place for place in count() if _colour_and_dash(place) not in taken or place >= len(PALETTE) * len(DASHES))
+    for label in labels:
+        if label not in places:
+            places[label] = next(free)
+    return {label: _look(places[label]) for label in labels}
+
+
+def _colour_and_dash(place: int) -> tuple[str, str]:
+    return PALETTE[place % len(PALETTE)], DASHES[place // len(PALETTE) % len(DASHES)]
+
+
+def _look(place: int) -> Look:
+    return Look(*_colour_and_dash(place), place + place // len(PALETTE))  # the same colour has another marker next time
 
 
 class Unit(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tomli_w
@@ -16,7 +15,6 @@ from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
 from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
-from ..methods import registry
 from ..own_code.by_path import short
 from ..own_code.check_file import Checked
 from ..storage.json_value import Json
@@ -176,31 +174,6 @@ def label_counts_table(counts: LabelCounts) -> list[Part]:
     for name, rows in (("server", counts.server), ("test", counts.test)):
         table.add_row(name, str(rows.sum()), "", *map(str, rows))
     return [table]
-
-
-def methods_object() -> dict[str, Json]:
-    """Every method with its options by preset: "recommended" runs unless method.preset says "paper"."""
-    return {
-        name: {"summary": entry.summary} | {preset: registry.defaults(name, preset) for preset in registry.PRESETS}
-        for name, entry in registry.METHODS.items()
-    }
-
-
-def methods_table() -> list[Part]:
-    """What runs where a configuration names the method alone; the paper's value beside it where that is another. 80 columns:
-    on a terminal narrower than a table, columns would be left out, the first one first."""
-    table = Table(title='methods: what runs by default, preset = "recommended"', title_justify="left", show_lines=True)
-    for heading, width in (("method", 11), ("what it is", 20), ("options with their values", 39)):
-        table.add_column(heading, width=width)
-    for name, entry in registry.METHODS.items():
-        paper, ours = (registry.defaults(name, preset) for preset in ("paper", "recommended"))
-        words = (f"{key} = {value}{_of_paper(key, value, paper)}" for key, value in ours.items())
-        table.add_row(name, entry.summary, ", ".join(words))
-    return [table, 'method.preset = "paper" takes the values in brackets; others are the same']
-
-
-def _of_paper(key: str, value: object, paper: Mapping[str, object]) -> str:
-    return f" (paper: {paper[key]})" if key in paper and paper[key] != value else ""
 
 
 def search_object(found: Search) -> dict[str, Json]:
