@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fedtier as ft
 from fedtier.cli import COMMANDS
 from fedtier.methods import exact, orthogonal
 
@@ -27,6 +28,12 @@ def example(name: str):
 def test_a_closed_program_at_the_sites_is_optimised_through_its_values_alone():
     reached, best = example("black_box").main()
     assert reached <= 1.01 * best
+
+
+@pytest.mark.slow
+def test_around_a_frozen_net_every_client_is_right_with_a_head_of_its_own():
+    result = ft.train("zoopfl", "digits", model=example("black_box_inside").model, rounds=10)
+    assert np.mean([row["personal"] for row in result.clients]) > 0.9
 
 
 @pytest.mark.slow

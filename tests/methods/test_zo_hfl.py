@@ -461,6 +461,7 @@ def test_what_others_may_ask_about_a_method():
         "coordinate_median": (False, 1, True, True, False),
         "decomfl": (False, 1, True, False, False),
         "fedrzo": (False, 1, True, False, False),
+        "zoopfl": (False, 1, True, False, False),
         "simfbo": (False, 1, True, False, False),
         "shrofbo": (False, 1, True, False, False),
         "ifca": (False, 1, True, False, False),

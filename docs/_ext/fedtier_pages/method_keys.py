@@ -103,6 +103,7 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "numbers",
         64,
     ),
+    "remap_rate": ("The step of what stands before the black box, in multiples of the client's step.", "", 0.1),
     "updates": (
         "K: the local steps of a client in a round, at most; a client with fewer steps in the plan makes fewer.",
         "steps",

@@ -42,6 +42,7 @@ from .two_levels.estimators import exact, first_order, guided, orthogonal, spher
 from .two_levels.zo_hfl import zo_hfl
 from .zeroth_order.decomfl import decomfl
 from .zeroth_order.fedrzo import fedrzo
+from .zeroth_order.zoopfl import zoopfl
 
 __all__ = [
     "METHODS",
@@ -107,4 +108,5 @@ __all__ = [
     "trimmed_mean",
     "turn_of",
     "zo_hfl",
+    "zoopfl",
 ]  # fmt: skip

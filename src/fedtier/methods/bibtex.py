@@ -205,3 +205,11 @@ FEDASYNC = """@article{xie2019fedasync,
   journal = {arXiv preprint arXiv:1903.03934},
   year = {2019}
 }"""
+
+ZOOPFL = """@article{lu2023zoopfl,
+  title = {{ZooPFL}: Exploring Black-box Foundation Models for Personalized Federated Learning},
+  author = {Lu, Wang and Yu, Hao and Wang, Jindong and Teney, Damien and Wang, Haohan and Chen, Yiqiang and Yang, Qiang and
+            Xie, Xing and Ji, Xiangyang},
+  journal = {arXiv preprint arXiv:2310.05143},
+  year = {2023}
+}"""
