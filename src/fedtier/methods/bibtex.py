@@ -205,3 +205,17 @@ FEDASYNC = """@article{xie2019fedasync,
   journal = {arXiv preprint arXiv:1903.03934},
   year = {2019}
 }"""
+
+MOON = """@inproceedings{li2021model,
+  title = {Model-Contrastive Federated Learning},
+  author = {Li, Qinbin and He, Bingsheng and Song, Dawn},
+  booktitle = {IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)},
+  year = {2021}
+}"""
+
+KNN_PER = """@inproceedings{marfoq2022personalized,
+  title = {Personalized Federated Learning through Local Memorization},
+  author = {Marfoq, Othmane and Neglia, Giovanni and Vidal, Richard and Kameni, Laetitia},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year = {2022}
+}"""
