@@ -431,7 +431,8 @@ def test_a_personal_rule_of_the_lower_level_is_refused_where_there_is_none():
 
 def test_what_others_may_ask_about_a_method():
     """(needs the server's data, solves a round, may have a seat, takes a foreign solver, personal model is y_i(x))"""
-    problem = supervised(cross_entropy(softmax(4, 2)))
+    model = softmax(4, 2)
+    problem = supervised(cross_entropy(model))._replace(model=model._replace(features=model.apply))
     facts = {name: tuple(make(name, problem, {})[-5:]) for name in METHODS}
     assert facts == {
         "zo_hfl": (True, 2, False, True, True),
@@ -467,5 +468,7 @@ def test_what_others_may_ask_about_a_method():
         "ifca": (False, 1, True, False, False),
         "cfl": (False, 1, True, True, False),
         "fedmac": (False, 5, True, False, False),
+        "moon": (False, 1, True, False, False),
+        "knn_per": (False, 1, True, True, False),
     }
     assert not zo_hfl(problem, personal=fine_tune(0.1)).lower_level and not zo_hfl(problem, personal=global_model()).lower_level

@@ -178,4 +178,9 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "exponent": ("a of the polynomial (1 + tau)^-a.", "", 1.0),
     "hinge_slope": ("a of the hinge: 1/(a (tau - b) + 1) beyond b.", "", 1.0),
     "hinge_after": ("b of the hinge: replies up to this age count in full.", "server steps", 6.0),
+    "contrast": ("mu: how much the features of a client's model are drawn to those of the global one.", "", 5.0),
+    "temperature": ("T: the smaller, the more the closest features count.", "", 0.5),
+    "neighbours": ("k: of the client's own rows, so many of the nearest have a say.", "rows", 5),
+    "stored": ("The most rows that a client remembers; of more, the first.", "rows", 500),
+    "distance_scale": ("s: a row at distance d says exp(-d/s).", "distance", 0.3),
 }

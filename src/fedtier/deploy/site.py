@@ -172,20 +172,23 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
         View(arrays, index, jnp.asarray(a, jnp.int32), jnp.asarray(b, jnp.int32)) for a, b in ((0, train), (train, held))
     )
     player = _played(plan, table, view, own_test, train, held, _radius(config))
-    return player._replace(keep=_keeper(table, config, dataset))
+    return player._replace(keep=_keeper(table, config, dataset, plain=plan.method.predict is None))
 
 
-def _keeper(table: SiteTable, config: Config, dataset: Dataset) -> Keep:
-    """Writes the bundle of this site: the global model and its own, as `fedtier predict` and `Bundle.load` read it."""
+def _keeper(table: SiteTable, config: Config, dataset: Dataset, plain: bool) -> Keep:
+    """Writes the bundle of this site: the global model and its own, as `fedtier predict` and `Bundle.load` read it. Where the
+    site predicts by more than a model (not `plain`), the bundle says so and has the global model alone."""
 
     def keep(folder: Path, turn: Turn, x: PyTree | None, y: PyTree) -> None:
         about = About(
-            recipe_of(config, dataset), {0: dataset.preparation}, (table.name,), has_global=x is not None,
+            recipe_of(config, dataset), {0: dataset.preparation}, (table.name,) if plain else (),
+            "" if plain else "a client predicts by its rows beside the global model, and a bundle has no rows",
+            has_global=x is not None,
             reading=Reading(image_size=table.image_size), tables=config.model_dump(exclude_none=True), steps=int(turn.steps),
             round=int(turn.round), data={"name": table.data}, versions=versions(),
         )  # fmt: skip
         one = None if x is None else jax.tree.map(lambda a: a[None], x)
-        write(folder / FOLDER, about, one, jax.tree.map(lambda a: a[None, None], y))
+        write(folder / FOLDER, about, one, jax.tree.map(lambda a: a[None, None], y) if plain else None)
 
     return keep
 

@@ -22,7 +22,7 @@ from ..engines import Engine, Measure, State
 from ..federation import View, mean_over_rows
 from ..keys import Tag
 from ..methods.method import Turn
-from ..problem import Rows, residuals
+from ..problem import Model, Rows, residuals
 from ..protocol import message_shapes
 from .assemble import Algorithm, Experiment
 from .bundle.keep import is_kept
@@ -72,9 +72,18 @@ def evenly_spaced(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int32))
 
 
-def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View) -> Quality:
-    """How well `x` predicts the rows of `view`."""
-    model = algorithm.model
+def personal_quality(algorithm: Algorithm | Experiment, y: PyTree, view: View, held: View) -> Quality:
+    """How well a client predicts the rows of `held`, from its personal model y and, where the method says so, its rows."""
+    model, predict = algorithm.model, algorithm.method.predict
+    if model is None or predict is None:
+        return quality(algorithm, y, held)
+    of = predict(y, view)
+    return quality(algorithm, y, held, model._replace(apply=lambda x, inputs: of(inputs)))
+
+
+def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View, model: Model | None = None) -> Quality:
+    """How well `x` predicts the rows of `view`, by the algorithm's model or another one."""
+    model = model or algorithm.model
     if model is None or x is None:
         return Quality()
     if algorithm.dataset.task == "classification":
@@ -119,13 +128,14 @@ def client_scores(
 ) -> tuple[tuple[Array | float, Quality, Quality], PyTree]:  # fmt: skip
     """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model. `judge` is
     `quality` of the algorithm, compiled where the rest is not."""
+    own = partial(personal_quality, algorithm) if judge is None else lambda y, view, held: judge(y, held)
     judge = judge or partial(quality, algorithm)
     y = algorithm.method.personal_model(state, x, view, spec, turn)
     if x is None:
-        return (jnp.nan, judge(y, held), Quality()), y
+        return (jnp.nan, own(y, view, held), Quality()), y
     key = keys.at(turn.key, Tag.PERSONAL)
     fresh = y if algorithm.method.lower_level else algorithm.solve(x, x, view, spec, turn.steps, key)
-    return (algorithm.problem.f2(x, fresh, spec), judge(y, held), judge(x, held)), y
+    return (algorithm.problem.f2(x, fresh, spec), own(y, view, held), judge(x, held)), y
 
 
 def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:

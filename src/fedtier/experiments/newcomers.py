@@ -25,7 +25,7 @@ from ..storage.json_value import Json
 from .assemble import Experiment
 from .config import Config
 from .metric_row import AtTheEnd
-from .metrics import Quality, error_spread, quality, spread
+from .metrics import Quality, error_spread, personal_quality, quality, spread
 
 FIRST = 2**30  # newcomers are numbered from here on: no client of a run draws at the same address
 
@@ -72,8 +72,9 @@ def newcomer_evaluator(experiment: Experiment) -> Callable[[State, int], NewScor
             i, train, held = client
             turn = turn_of(number, FIRST + i, steps, key)
             rows = View(arrays, index, *held)
-            y = adapted_model(experiment.method, server, x, first, View(arrays, index, *train), spec, turn)
-            return quality(experiment, y, rows), quality(experiment, x, rows)
+            own = View(arrays, index, *train)
+            y = adapted_model(experiment.method, server, x, first, own, spec, turn)
+            return personal_quality(experiment, y, own, rows), quality(experiment, x, rows)
 
         return jax.lax.map(one, (jnp.arange(count), Window(*train), Window(*held)))
 

@@ -37,6 +37,9 @@ def check_judges(experiment: Experiment) -> list[Judge]:
     config, clients = experiment.config, len(evaluated_clients(experiment))
     judges = judges_of(config.run.metrics, experiment.dataset.task)
     if judges and np.asarray(experiment.federation.train.size).any():
+        plain, name = experiment.method.predict is None, experiment.method.name
+        rule = f"needs models, and a client of {name} predicts by its rows beside the model"
+        require(plain, "run.metrics", config.run.metrics, rule, "leave it out: the accuracies are measured in any case")
         rule = f"needs personal models of {personal_gib(experiment, clients):.3g} GiB, more than run.keep_personal allows"
         hint = "raise run.keep_personal, or lower run.eval_clients"
         require(is_kept(experiment, clients), "run.metrics", config.run.metrics, rule, hint)

@@ -17,6 +17,7 @@ from .averaging.fedexp import fedexp
 from .averaging.fednova import fednova
 from .averaging.fedopt import fedadagrad, fedadam, fedavgm, fedyogi
 from .averaging.fedprox import fedprox
+from .averaging.moon import moon
 from .averaging.scaffold import scaffold
 from .clustered.cfl import cfl
 from .clustered.ifca import ifca
@@ -26,6 +27,7 @@ from .personal import PersonalRule, fine_tune, global_model, lower_level
 from .personalised.apfl import apfl
 from .personalised.ditto import ditto
 from .personalised.fedmac import fedmac
+from .personalised.knn_per import knn_per
 from .personalised.partial import fedbn, fedper, fedrep, lg_fedavg
 from .personalised.per_fedavg import per_fedavg
 from .personalised.pfedme import pfedme
@@ -88,10 +90,12 @@ __all__ = [
     "global_model",
     "guided",
     "ifca",
+    "knn_per",
     "lg_fedavg",
     "local_only",
     "lower_level",
     "make",
+    "moon",
     "orthogonal",
     "per_fedavg",
     "pfedme",

@@ -213,3 +213,17 @@ ZOOPFL = """@article{lu2023zoopfl,
   journal = {arXiv preprint arXiv:2310.05143},
   year = {2023}
 }"""
+
+MOON = """@inproceedings{li2021model,
+  title = {Model-Contrastive Federated Learning},
+  author = {Li, Qinbin and He, Bingsheng and Song, Dawn},
+  booktitle = {IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)},
+  year = {2021}
+}"""
+
+KNN_PER = """@inproceedings{marfoq2022personalized,
+  title = {Personalized Federated Learning through Local Memorization},
+  author = {Marfoq, Othmane and Neglia, Giovanni and Vidal, Richard and Kameni, Laetitia},
+  booktitle = {International Conference on Machine Learning (ICML)},
+  year = {2022}
+}"""

@@ -15,6 +15,7 @@ round in which it began (`ring`); such a method has no messages of one client's 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -160,6 +161,14 @@ class PersonalModel(Protocol):
         ...
 
 
+@runtime_checkable
+class Predict(Protocol):
+    def __call__(self, y: PyTree, view: View, /) -> Callable[..., PyTree]:
+        """inputs [B, ...] -> outputs [B, K], from a client's personal model and its training rows: for methods whose personal
+        predictor is more than a model. What does not depend on the inputs is computed before they come."""
+        ...
+
+
 class Briefed(NamedTuple):
     """What `personal_model` gets as the client's state by a method that has an `offer`."""
 
@@ -180,6 +189,7 @@ class Method(NamedTuple):
     personal_model: PersonalModel
     client_init: ClientInit = lambda x, spec: ()
     address: Address = lambda server, turn: ()
+    predict: Predict | None = None  # how a client predicts; None: by its personal model alone
     offer: Address | None = None  # what else a client needs for its personal model, for example its cluster's model
     needs_server_data: bool = False  # does it draw from the server's view?
     solves: int = 1  # a client's gradients in a round, in multiples of turn.steps

@@ -56,5 +56,5 @@ def test_a_newcomer_of_ifca_chooses_among_all_models_in_the_run_but_a_bundle_can
     bundle = Bundle.load(runs["ifca"].folder)
     label = bundle.preparation.label
     rows = {f"x{k}": np.zeros(4) for k in range(16)} | {label.name: [label.classes[0]] * 4}
-    with pytest.raises(FedtierError, match="more than the global one"):
+    with pytest.raises(FedtierError, match="more for a newcomer than the global model"):
         bundle.adapt(rows)

@@ -66,7 +66,9 @@ class _Bench:
         upper = trees.map(lambda a: np.where(np.arange(a.size).reshape(a.shape) % 2, np.inf, 0.05).astype(a.dtype), self.x)
         limits = box(trees.map(lambda a: np.full_like(a, -np.inf), upper), upper)
         self.traced = 0
-        plain = factory(supervised(cross_entropy(model), penalty=1.0, proximity=0.5, Y=limits))
+        featured = model._replace(features=model.apply)  # for methods that ask for features
+        problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.5, Y=limits)
+        plain = factory(problem._replace(model=featured))
         self.method = plain._replace(local=self._counted(plain.local))
         ids = np.asarray([[0, 1, 3], [1, 2, 4], [0, 2, 3]], np.int32)
         steps = np.asarray([[2, 0, 3], [1, 4, 2], [3, 1, 2]], np.int32)

@@ -81,8 +81,9 @@ def _solved(bundle: Bundle, inputs: np.ndarray, labels: np.ndarray, train: int, 
     root = keys.root(bundle.seed)
     first = bundle.network.init(keys.at(root, keys.BEFORE_ROUND_0, Tag.INIT)) if bundle.model is None else bundle.model
     spec, method = spec_of_newcomer(config, radius), plan.method
-    rule = "makes a newcomer's model from more than the global one, which is all that a bundle has"
-    require(method.offer is None, "method.name", method.name, rule, "measure newcomers within the run: data.new_clients = 3")
+    rule = "needs more for a newcomer than the global model, which is all that a bundle has"
+    plain = method.offer is None and method.predict is None
+    require(plain, "method.name", method.name, rule, "measure newcomers within the run: data.new_clients = 0.2")
 
     def solve(x: PyTree | None, first: PyTree, view: View, turn: Turn) -> PyTree:
         return adapted_model(method, (), x, first, view, spec, turn)

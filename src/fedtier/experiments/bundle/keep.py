@@ -27,7 +27,10 @@ AT_SITES = "each site has its own personal model in its state folder"
 
 
 def is_kept(experiment: Experiment, clients: int) -> bool:
-    """Whether the personal models of so many clients fit into run.keep_personal GiB, all seeds together."""
+    """Whether the personal models of so many clients fit into run.keep_personal GiB, all seeds together; never where a client
+    predicts by more than a model, which no bundle holds."""
+    if experiment.method.predict is not None:
+        return False
     return experiment.model is not None and personal_gib(experiment, clients) <= experiment.config.run.keep_personal
 
 
@@ -74,6 +77,8 @@ def _why(experiment: Experiment, kept: bool, clients: int) -> str:
     if kept:
         rule = f"models of {clients} of the {experiment.clients} clients are kept (run.eval_clients)"
         return f"{rule}; `fedtier adapt` makes one for any client from its rows"
+    if experiment.method.predict is not None:
+        return f"a client of {experiment.method.name} predicts by its rows beside the global model, and a bundle has no rows"
     if not np.asarray(experiment.federation.train.size).any():
         return AT_SITES
     size, most = personal_gib(experiment, clients), experiment.config.run.keep_personal

@@ -13,6 +13,7 @@ from .fedexp import fedexp
 from .fednova import fednova
 from .fedopt import fedadagrad, fedadam, fedavgm, fedyogi
 from .fedprox import fedprox
+from .moon import moon
 from .scaffold import scaffold
 
 
@@ -168,7 +169,27 @@ def feddyn_keys(
 
 ADAPTIVE = {"client_lr": [0.01, 0.1], "server_lr": [0.003, 0.01, 0.03, 0.1], "fine_tune": TUNING}
 
+
+def moon_keys(
+    *,
+    contrast: Real = 1.0,
+    temperature: Real = 0.5,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+    fine_tune: StepSize = 0.0,
+) -> Parts:
+    more = {"contrast": contrast, "temperature": temperature, "weighting": weighting, "averaging": averaging}
+    return more | trained(client_lr, batch, fine_tune)
+
+
 ENTRIES = {
+    "moon": Entry(
+        moon, moon_keys, "MOON", "averaging", "FedAvg whose features are drawn to the global model's, for nets", bibtex.MOON,
+        recommended=CLIENT | TUNED,
+        grid={"client_lr": [0.001, 0.01, 0.1, 0.5], "contrast": [0.1, 1.0], "fine_tune": TUNING},
+    ),
     "fedavg": Entry(
         fedavg, fedavg_keys, "FedAvg", "averaging", "average of local SGD", bibtex.FEDAVG,
         recommended=CLIENT | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},

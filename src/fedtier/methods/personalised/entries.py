@@ -9,6 +9,7 @@ from ..flat import CLIENT, SIZES, TUNED, TUNING, Parts, Real, local, personal_ru
 from .apfl import apfl
 from .ditto import ditto
 from .fedmac import fedmac
+from .knn_per import knn_per
 from .partial import fedbn, fedper, fedrep, lg_fedavg
 from .per_fedavg import per_fedavg
 from .pfedme import pfedme
@@ -140,7 +141,25 @@ def fedmac_keys(
     return loop | more | {"weighting": weighting, "averaging": averaging}
 
 
+def knn_per_keys(
+    *,
+    neighbours: int = 10,
+    stored: int = 1000,
+    distance_scale: Real = 1.0,
+    client_lr: StepSize = "inverse(0.1)",
+    batch: int = 32,
+    weighting: str = "data",
+    averaging: int = 0,
+) -> Parts:
+    more = {"neighbours": neighbours, "stored": stored, "distance_scale": distance_scale}
+    return more | {"weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
+
+
 ENTRIES = {
+    "knn_per": Entry(
+        knn_per, knn_per_keys, "kNN-Per", "personal", "FedAvg, and each client's own rows beside it as a memory, for nets",
+        bibtex.KNN_PER, recommended=CLIENT, grid={"client_lr": SIZES, "distance_scale": [0.3, 1.0]},
+    ),
     "ditto": Entry(
         ditto, ditto_keys, "Ditto", "personal", "FedAvg, and a personal model beside it that is pulled towards the global one",
         bibtex.DITTO, recommended=CLIENT, grid={"client_lr": SIZES, "proximity": [0.03, 0.3]},

@@ -3,10 +3,10 @@
 from .convolutional import Convolutional, cnn
 from .dense import Linear, linear, mlp, softmax
 from .five_by_five import lenet, pfl_cnn
-from .model import Apply, Inputs, Model, from_equinox, scaled
+from .model import Apply, Features, Inputs, Model, from_equinox, scaled
 from .residual import residual
 
 __all__ = [
-    "Apply", "Convolutional", "Inputs", "Linear", "Model", "cnn", "from_equinox", "lenet", "linear", "mlp", "pfl_cnn",
-    "residual", "scaled", "softmax",
+    "Apply", "Convolutional", "Features", "Inputs", "Linear", "Model", "cnn", "from_equinox", "lenet", "linear", "mlp",
+    "pfl_cnn", "residual", "scaled", "softmax",
 ]  # fmt: skip
