@@ -185,11 +185,6 @@ def moon_keys(
 
 
 ENTRIES = {
-    "moon": Entry(
-        moon, moon_keys, "MOON", "averaging", "FedAvg whose features are drawn to the global model's, for nets", bibtex.MOON,
-        recommended=CLIENT | TUNED,
-        grid={"client_lr": [0.001, 0.01, 0.1, 0.5], "contrast": [0.1, 1.0], "fine_tune": TUNING},
-    ),
     "fedavg": Entry(
         fedavg, fedavg_keys, "FedAvg", "averaging", "average of local SGD", bibtex.FEDAVG,
         recommended=CLIENT | TUNED, grid={"client_lr": SIZES, "fine_tune": TUNING},
@@ -236,5 +231,10 @@ ENTRIES = {
         feddyn, feddyn_keys, "FedDyn", "averaging", "FedProx that learns each client's drift", bibtex.FEDDYN,
         recommended=CLIENT | TUNED,
         grid={"client_lr": [0.001, 0.01, 0.1, 0.5], "proximity": [0.01, 0.1], "fine_tune": TUNING},
+    ),
+    "moon": Entry(
+        moon, moon_keys, "MOON", "averaging", "FedAvg whose features are drawn to the global model's, for nets", bibtex.MOON,
+        recommended=CLIENT | TUNED,
+        grid={"client_lr": [0.001, 0.01, 0.1, 0.5], "contrast": [0.1, 1.0], "fine_tune": TUNING},
     ),
 }  # fmt: skip

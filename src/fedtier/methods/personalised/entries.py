@@ -156,10 +156,6 @@ def knn_per_keys(
 
 
 ENTRIES = {
-    "knn_per": Entry(
-        knn_per, knn_per_keys, "kNN-Per", "personal", "FedAvg, and each client's own rows beside it as a memory, for nets",
-        bibtex.KNN_PER, recommended=CLIENT, grid={"client_lr": SIZES, "distance_scale": [0.3, 1.0]},
-    ),
     "ditto": Entry(
         ditto, ditto_keys, "Ditto", "personal", "FedAvg, and a personal model beside it that is pulled towards the global one",
         bibtex.DITTO, recommended=CLIENT, grid={"client_lr": SIZES, "proximity": [0.03, 0.3]},
@@ -197,5 +193,9 @@ ENTRIES = {
         fedmac, fedmac_keys, "FedMac", "personal", "sparse personal models in correlation with a sparse global one",
         bibtex.FEDMAC, recommended=CLIENT | BY_ROWS | {"ridge": 1.0},
         grid={"client_lr": [0.003, 0.01, 0.03, 0.1], "proximity": [0.5, 1.0], "server_rate": [1.0, 2.0]},
+    ),
+    "knn_per": Entry(
+        knn_per, knn_per_keys, "kNN-Per", "personal", "FedAvg, and each client's own rows beside it as a memory, for nets",
+        bibtex.KNN_PER, recommended=CLIENT, grid={"client_lr": SIZES, "distance_scale": [0.3, 1.0]},
     ),
 }  # fmt: skip
