@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 from rich import box
 from rich.table import Table
@@ -29,8 +30,8 @@ Part = Table | str
 
 
 class Layer(NamedTuple):
-    weight: Float[Array, "o i"]
-    bias: Float[Array, "o"]
+    weight: Float[Array, "outputs inputs"]
+    bias: Float[Array, "outputs"]
 
 
 class Net(NamedTuple):
@@ -109,7 +110,7 @@ class Wish(NamedTuple):
 
 def facts_of(name: str) -> Facts:
     """The facts of a method of the registry."""
-    spec = Spec(*(jax.ShapeDtypeStruct((), jnp.float32) for _ in Spec._fields))
+    spec = Spec(np.float32(1.0), np.float32(np.inf), np.float32(1.0))
     view = jax.eval_shape(_view)
     ours, papers = (registry.sketch(name, _method_keys(name, preset)) for preset in ("recommended", "paper"))
 
