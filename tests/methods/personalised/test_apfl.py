@@ -45,6 +45,7 @@ def test_apfl_moves_the_global_model_the_own_model_and_their_weight_along_the_gr
     assert beyond > 0.01 and np.ptp(alpha) > 0.1 and np.abs(x - START).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("apfl")
 def test_apfl_with_a_weight_of_0_is_fedavg_and_with_a_weight_of_1_every_client_alone():
     """Clients 0, 2 and 4 have the weight 0, clients 1 and 3 the weight 1."""

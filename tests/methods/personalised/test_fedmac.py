@@ -42,6 +42,7 @@ def test_fedmac_descends_on_the_correlated_sparse_problem():
         same(found.personal(1, 2, new), personal)
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("fedmac")
 def test_fedmac_with_exact_inner_solves_sends_the_gradient_of_the_least_value():
     """theta_i(w) by Newton's method; a step of w then is -eta times the derivative of the least value, by differences."""
@@ -74,6 +75,7 @@ def test_fedmac_with_exact_inner_solves_sends_the_gradient_of_the_least_value():
     np.testing.assert_allclose(sent, -ETA * (value(w + 1e-5) - value(w - 1e-5)) / 2e-5, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("fedmac")
 def test_fedmac_without_sparsity_and_with_a_ridge_of_lambda_is_pfedme():
     smooth = {"proximity": LAM, "sparsity": 0.0, "shared_sparsity": 0.0, "ridge": LAM}

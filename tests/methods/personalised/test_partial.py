@@ -134,6 +134,7 @@ def test_which_leaves_stay_follows_from_their_names_and_places(model, kept, want
     assert eqx.tree_equal(join(shared, own), x)
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("fedbn")
 def test_fedbn_without_a_normalisation_layer_is_fedavg_and_says_so():
     with pytest.warns(FedtierWarning, match="fedbn keeps no leaf of this model .* it is fedavg"):
@@ -158,6 +159,7 @@ def test_fedbn_averages_all_but_the_normalisation_layers():
     assert sent["norm"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("fedper")
 def test_fedper_on_a_model_that_is_nothing_but_a_head_is_local_only_and_says_so():
     points = supervised(lambda x, rows: 0.5 * jnp.mean(rows.labels * jnp.sum((x[None] - rows.inputs) ** 2, -1)))

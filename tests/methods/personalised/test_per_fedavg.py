@@ -58,13 +58,15 @@ def test_per_fedavg_on_quadratics_stands_still_at_its_closed_form(first_order, p
     same(sent, -C * k[:, None] * (k @ B / k.sum() - B))
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("per_fedavg")
 def test_per_fedavg_with_a_step_of_0_is_fedavg():
     _, sent = moves(per_fedavg(PROBLEM, local=LOCAL, personal=global_model()), START, 3)
     same(sent, [end(i, START, 3, C) - START for i in range(CLIENTS)])
 
 
-@pytest.mark.parametrize("first_order", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("first_order", [False, True])
 def test_the_step_the_gradient_and_the_product_have_a_minibatch_each(first_order):
     rng, size = np.random.default_rng(1), 4
     rows = Rows(0.5 * rng.standard_normal((60, 3)), rng.uniform(0.5, 1.5, 60))

@@ -59,6 +59,7 @@ def test_pfedme_with_exact_inner_solves_stands_still_at_the_optimum_of_the_envel
         assert np.abs(other @ B / other.sum() - optimum).max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("pfedme")
 def test_pfedme_without_a_pull_sends_nothing_and_every_client_goes_its_own_way():
     thetas, sent = moves(pfedme(PROBLEM, proximity=0.0, inner_steps=K, outer_lr=ETA, local=LOCAL), START, 4)
