@@ -22,9 +22,9 @@ STUDIES: dict[str, Row] = {
     "figure2": Row("paper.reproduce", "the paper's convergence curves"),
     "figure3": Row("paper.reproduce", "the implicit function and its smoothed forms"),
     "methods": Row("methods.reproduce", "all methods on Fashion-MNIST at three levels of heterogeneity, each searched alike"),
-    "asynchrony": Row("asynchrony.reproduce", "virtual time to an accuracy: FedBuff and FedAsync beside FedAvg"),
     "methods-hospitals": Row("methods.reproduce", "the same on the four hospitals of the heart-disease set"),
     "robustness": Row("robustness.reproduce", "what each aggregation does about clients that attack"),
+    "asynchrony": Row("asynchrony.reproduce", "virtual time to an accuracy: FedBuff and FedAsync beside FedAvg"),
 }
 
 

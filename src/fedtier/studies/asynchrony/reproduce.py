@@ -66,10 +66,10 @@ def time_to(curve: Curve, target: float) -> Timed:
     seconds, final, whole = [], [], []
     for seed in sorted({row["seed"] for row in curve.rows}):
         rows = [row for row in curve.rows if row["seed"] == seed]
-        reached = (row["virtual_seconds"] for row in rows if row["global_accuracy"] >= target)
-        seconds.append(next(reached, None))
-        final.append(rows[-1]["global_accuracy"])
-        whole.append(rows[-1]["virtual_seconds"])
+        times, scores = [row.get("virtual_seconds", 0.0) for row in rows], [row["global_accuracy"] or 0.0 for row in rows]
+        seconds.append(next((time for time, score in zip(times, scores, strict=True) if score >= target), None))
+        final.append(scores[-1])
+        whole.append(times[-1])
     return Timed(curve.setting, curve.method, seconds, final, whole)
 
 
