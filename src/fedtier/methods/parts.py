@@ -30,3 +30,10 @@ def check_parts(**given: object) -> None:
     for name, value in given.items():
         kind = KINDS[name]
         require(isinstance(value, kind.type), name, value, f"must be {kind.words}", f"for example {name}={kind.example}")
+
+
+def check_plain(local: ProjectedSgd) -> None:
+    """Refuses a local solver with momentum or weight decay, for methods whose steps are not its gradient steps."""
+    for name in ("momentum", "weight_decay"):
+        value = getattr(local, name)
+        require(not value, name, value, "is for methods that take gradient steps of one loss", f"{name}=0")

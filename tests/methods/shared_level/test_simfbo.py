@@ -117,6 +117,7 @@ def standstill(each, steps, lr, normalised):
     return np.linalg.solve(total, -shift)
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("simfbo", "shrofbo")
 @pytest.mark.parametrize(
     ("factory", "steps"), [(simfbo, [1, 1, 1, 1, 1]), (simfbo, [1, 2, 3, 4, 5]), (shrofbo, [1, 2, 3, 4, 5])]

@@ -66,6 +66,7 @@ def test_decomfl_is_the_published_algorithm_with_clients_that_stop_early_and_rep
     same(xs[-1], x)
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("decomfl")
 def test_decomfl_with_n_orthogonal_directions_and_one_local_step_is_gradient_descent():
     _, xs, b = played(updates=1, perturbations=N, probes="orthogonal")
@@ -88,6 +89,7 @@ def test_a_model_that_is_rebuilt_from_seeds_and_scalars_is_the_one_that_is_sent_
     assert late >= 3  # clients that missed rounds and came back
 
 
+@pytest.mark.slow
 def test_a_client_that_is_too_far_behind_loses_its_replies_and_is_counted():
     state, _, _ = played(replay=1)
     wanted, last = np.zeros(CLIENTS, int), np.zeros(CLIENTS, int)

@@ -44,6 +44,7 @@ def test_n_orthogonal_directions_give_the_move_back():
     same(x, averaged(PLAN, weights, b))
 
 
+@pytest.mark.slow
 def test_k_normal_directions_are_the_products_with_the_draws_of_the_round():
     K = 2
     found, weights, b = played(functools.partial(projected, count=K))

@@ -74,6 +74,7 @@ def the_personal_model_is_the_remapping_of_all_with_ones_own_head(method, state,
     np.testing.assert_allclose(float(s), wanted, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("zoopfl")
 def test_zoopfl_with_nothing_behind_the_box_and_n_orthogonal_directions_is_fedavg():
     loss = lambda x, rows: 0.5 * jnp.mean(jnp.sum((x[None] - rows.inputs) ** 2, -1))  # noqa: E731

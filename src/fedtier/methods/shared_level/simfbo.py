@@ -32,7 +32,7 @@ from ...keys import Tag
 from ...problem import Bilevel, SharedLower, ball, weight_decay
 from ..averaging.fedavg import LOCAL, PERSONAL, Info
 from ..method import ClientSpec, Method, PersonalModel, Round, Turn
-from ..parts import check_parts
+from ..parts import check_parts, check_plain
 from ..personal import PersonalRule, without_lower_level
 from ..solvers import ProjectedSgd
 from .levels import Levels, halves, slopes_at
@@ -80,6 +80,7 @@ def _method(
     normalised: bool = False,
 ) -> Method:
     check_parts(local=local, personal=personal)
+    check_plain(local)
     for key, value in zip(("upper_rate", "adjoint_rate", "adjoint_radius"), options, strict=True):
         positive(key, value)
     shared = problem if isinstance(problem, SharedLower) else weight_decay(problem.f1)

@@ -32,7 +32,7 @@ from ...keys import Tag
 from ...problem import Bilevel, Loss
 from ..averaging.fedavg import LOCAL, PERSONAL, Info
 from ..method import ClientSpec, Method, Opening, Round, Turn
-from ..parts import check_parts
+from ..parts import check_parts, check_plain
 from ..personal import PersonalRule, without_lower_level
 from ..solvers import ProjectedSgd
 from . import replay as replays
@@ -70,6 +70,7 @@ def decomfl(
     step, mu = `smoothing` (published 0.001, with which float32 leaves four digits of a slope), directions as `probes` says
     ("normal" as published, or "orthogonal"), W = `replay`."""
     check_parts(local=local, personal=personal)
+    check_plain(local)
     whole("updates", updates)
     whole("perturbations", perturbations)
     positive("smoothing", smoothing)

@@ -31,7 +31,7 @@ from ...keys import Tag
 from ...problem import Bilevel
 from ..averaging.fedavg import LOCAL, PERSONAL, Info, Server, Shared, Up
 from ..method import ClientSpec, Method, Round, Turn
-from ..parts import check_parts
+from ..parts import check_parts, check_plain
 from ..personal import PersonalRule, with_lower_level, without_lower_level
 from ..solvers import ProjectedSgd
 from ..two_levels.smoothing import check_probes, sphere
@@ -50,6 +50,7 @@ def fedrzo(
     """FedRZO on problem.f1 (form "nn") or on f1 + f2 at the solution of the lower level (form "bl"), eta = `smoothing`, every
     client counted alike as published."""
     check_parts(local=local, personal=personal)
+    check_plain(local)
     choice("form", form, FORMS)
     check_probes(smoothing, 1)
     eta, two, solve = smoothing, form == "bl", local.lower_level(problem)

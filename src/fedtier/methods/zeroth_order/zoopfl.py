@@ -26,12 +26,12 @@ from jaxtyping import Array, Float, PyTree
 
 from ... import keys, trees
 from ...errors import choice, positive, whole
-from ...federation import View, sample
+from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
 from ..averaging.fedavg import LOCAL, Info
 from ..method import ClientSpec, Method, Round, Turn
-from ..parts import check_parts
+from ..parts import check_parts, check_plain
 from ..solvers import ProjectedSgd
 from .directions import PROBES, directions
 
@@ -67,6 +67,7 @@ def zoopfl(
     """ZooPFL on problem.f1: P = `perturbations` directions a step, mu = `smoothing`, rho = `remap_rate`, directions as `probes`
     says ("normal" or "orthogonal"); `weighting` as in FedAvg."""
     check_parts(local=local)
+    check_plain(local)
     whole("perturbations", perturbations)
     positive("smoothing", smoothing)
     positive("remap_rate", remap_rate)
@@ -79,7 +80,7 @@ def zoopfl(
         key, aim = keys.at(turn.key, Tag.SOLVE), keys.at(turn.key, Tag.DIRECTION)
 
         def step(t: ArrayLike, y: PyTree) -> PyTree:
-            rows, q = sample(view, keys.at(key, t), local.batch), _first(y)
+            rows, q = local.sample(view, keys.at(key, t)), _first(y)
             z = directions(probes, keys.at(aim, t), q, P)
 
             def value(shift: Array) -> Float[Array, ""]:
