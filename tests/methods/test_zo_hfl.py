@@ -433,7 +433,9 @@ def test_what_others_may_ask_about_a_method():
     """(needs the server's data, solves a round, may have a seat, takes a foreign solver, personal model is y_i(x))"""
     model = softmax(4, 2)
     problem = supervised(cross_entropy(model))._replace(model=model._replace(features=model.apply))
-    facts = {name: tuple(make(name, problem, {})[-5:]) for name in METHODS}
+    made = {name: make(name, problem, {}) for name in METHODS}
+    asked = ("needs_server_data", "solves", "seat", "foreign", "lower_level")
+    facts = {name: tuple(getattr(method, fact) for fact in asked) for name, method in made.items()}
     assert facts == {
         "zo_hfl": (True, 2, False, True, True),
         "fedavg": (False, 1, True, True, False),
@@ -470,5 +472,7 @@ def test_what_others_may_ask_about_a_method():
         "fedmac": (False, 5, True, False, False),
         "moon": (False, 1, True, False, False),
         "knn_per": (False, 1, True, True, False),
+        "fedbuff": (False, 1, True, False, False),
+        "fedasync": (False, 1, True, False, False),
     }
     assert not zo_hfl(problem, personal=fine_tune(0.1)).lower_level and not zo_hfl(problem, personal=global_model()).lower_level

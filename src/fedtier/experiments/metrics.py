@@ -128,8 +128,11 @@ def client_scores(
 ) -> tuple[tuple[Array | float, Quality, Quality], PyTree]:  # fmt: skip
     """(f2, quality of the personal model on the client's held-back rows, of the global one), and the personal model. `judge` is
     `quality` of the algorithm, compiled where the rest is not."""
-    own = partial(personal_quality, algorithm) if judge is None else lambda y, view, held: judge(y, held)
-    judge = judge or partial(quality, algorithm)
+    given, judge = judge, judge or partial(quality, algorithm)
+
+    def own(y: PyTree, view: View, held: View) -> Quality:
+        return personal_quality(algorithm, y, view, held) if given is None else given(y, held)
+
     y = algorithm.method.personal_model(state, x, view, spec, turn)
     if x is None:
         return (jnp.nan, own(y, view, held), Quality()), y

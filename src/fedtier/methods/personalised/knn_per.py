@@ -73,7 +73,7 @@ def knn_per(
 
         outputs = model.apply(y, rows.inputs)
         others = known[None] & ~jnp.eye(known.shape[0], dtype=bool)
-        lam = _best_share(votes(memory, others, outputs.shape[1]), jax.nn.softmax(outputs), rows.labels, known)
+        lam = _best_share(votes(memory, others, outputs.shape[1]), jax.nn.softmax(outputs), jnp.asarray(rows.labels), known)
 
         def of(inputs: Inputs) -> Float[Array, "B K"]:
             shares = jax.nn.softmax(model.apply(y, inputs))
