@@ -54,7 +54,7 @@ def test_the_rule_says_what_agrees(values, published, verdict):
 def test_what_differs_is_told_by_how_much_with_both_intervals_and_why():
     line = table.sentences([cell([0.73, 0.73], 0.70, 0.0)], HEADINGS, 5, {"FedAvg": "Because."})
     assert line[0] == (
-        "1 published cells: 0 agree within one published deviation, 0 more because the intervals overlap, 1 differ."
+        "1 cells beside published ones: 0 agree within one published deviation, 0 more because the intervals overlap, 1 differ."
     )
     assert line[1] == "FedAvg differs: Long Beach by +0.030 ([0.730, 0.730] against [0.700, 0.700]). Because."
 
@@ -63,7 +63,7 @@ def test_every_published_row_has_a_cell_and_every_column_a_heading(tables):
     labels = {method["label"] for method in tables["methods"]} | set(tables["table"]["same"])
     assert set(tables["published"]) <= labels and set(tables["explained"]) <= labels
     assert {column for row in tables["published"].values() for column in row} <= set(tables["table"]["columns"])
-    assert sum(len(row) for row in tables["published"].values()) == 12 * 5 + 2
+    assert sum(len(row) for row in tables["published"].values()) == 13 * 5 + 2  # Cyclic stands twice
 
 
 def test_every_federated_row_has_the_published_budget(tables, tmp_path):

@@ -104,7 +104,7 @@ def sentences(cells: list[Cell], headings: dict[str, str], seeds: int, explained
     count = {word: sum(verdict == word for _, verdict in judged) for word in ("within one deviation", "intervals overlap")}
     differing = [cell for cell, verdict in judged if verdict == "differs"]
     lines = [
-        f"{len(judged)} published cells: {count['within one deviation']} agree within one published deviation, "
+        f"{len(judged)} cells beside published ones: {count['within one deviation']} agree within one published deviation, "
         f"{count['intervals overlap']} more because the intervals overlap, {len(differing)} differ."
     ]
     for row in dict.fromkeys(cell.row for cell in differing):
