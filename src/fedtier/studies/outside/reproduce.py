@@ -1,7 +1,7 @@
 """A table that others published, from its TOML: the cells that are missing are run, the others found in the store.
 
     [quick]       only = [...], set = [...]: what --quick changes
-    [table]       columns: the clients, "mean" of them, "pooled", with headings; personal: rows of personal models; same: whose; note
+    [table]       columns: the clients, "mean" of them, "pooled", with headings; personal: rows of personal models, `same` cells
     [published]   row = { column = [mean, deviation] }, over five seeds
     [explained]   row = "why it differs, as an experiment has shown"
 
