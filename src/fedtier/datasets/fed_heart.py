@@ -1,6 +1,6 @@
 """Fed-Heart-Disease: the heart-disease set as FLamby cuts, scales and splits it, row by row.
 
-du Terrail et al., "FLamby: Datasets and Benchmarks for Cross-Silo Federated Learning in Realistic Healthcare Settings",
+Ogier du Terrail et al., "FLamby: Datasets and Benchmarks for Cross-Silo Federated Learning in Realistic Healthcare Settings",
 NeurIPS 2022 (datasets and benchmarks), https://arxiv.org/abs/2210.04620
 
 Columns slope, ca and thal are left out, then every patient with a gap: 740 remain. cp and restecg become 0/1 columns without
