@@ -60,7 +60,7 @@ def test_what_differs_is_told_by_how_much_with_both_intervals_and_why():
 
 
 def test_every_published_row_has_a_cell_and_every_column_a_heading(tables):
-    labels = {method["label"] for method in tables["methods"]} | set(tables["table"]["same"])
+    labels = {method["label"] for method in tables["methods"]} | set(tables["table"]["personal"])
     assert set(tables["published"]) <= labels and set(tables["explained"]) <= labels
     assert {column for row in tables["published"].values() for column in row} <= set(tables["table"]["columns"])
     assert sum(len(row) for row in tables["published"].values()) == 13 * 5 + 2  # Cyclic stands twice

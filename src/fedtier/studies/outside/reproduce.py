@@ -1,7 +1,7 @@
 """A table that others published, from its TOML: the cells that are missing are run, the others found in the store.
 
     [quick]       only = [...], set = [...]: what --quick changes
-    [table]       columns: the clients, "mean" of them, "pooled", with headings; personal: rows of personal models, `same` cells
+    [table]       columns: the clients, "mean" of them, "pooled", with headings; personal: rows of personal models, and whose
     [published]   row = { column = [mean, deviation] }, over five seeds
     [explained]   row = "why it differs, as an experiment has shown"
 
@@ -38,7 +38,7 @@ def make(order: Order, progress: Progress) -> Product:
     if order.jobs != 1:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
     outcome = run_cells(wanted, progress, any_version=order.any_version)
-    cells = table.cells_of(outcome, about, content["published"])
+    cells = table.cells_of(outcome, headings, about["personal"], content["published"])
     said = [table.RULE, *table.sentences(cells, headings, SEEDS, content["explained"]), about["note"], _how(order, cells)]
     files = [] if order.out is None else _write(order.out, order.name, cells, headings, said)
     grids = [

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...experiments.metric_row import Row, at
 from ...experiments.outcomes import Interval, Outcome, interval
 from ...experiments.run_folder import RunFolder
 from ...reports.layout import Grid
@@ -16,6 +17,9 @@ RULE = (
     "A cell agrees when the two means, rounded to three decimals, differ by at most one published deviation, or when the 95 % "
     "t intervals of the two means overlap."
 )
+
+
+Read = Callable[[Row], float | None]  # a number of a line of metrics
 
 
 class Published(NamedTuple):
@@ -54,16 +58,17 @@ class Cell(NamedTuple):
         return "differs"
 
 
-def cells_of(outcome: Outcome, about: dict[str, Any], published: dict[str, Any]) -> list[Cell]:
-    """The cells of the table in order: a row for each run and for the personal models that are asked for."""
+def cells_of(
+    outcome: Outcome, columns: Iterable[str], personal: dict[str, str], published: dict[str, dict[str, list[float]]]
+) -> list[Cell]:
+    """The cells of the table in order: a row for each run, and for the personal models of the runs that `personal` names."""
     found = []
     runs = {cell.method: cell for cell in outcome.comparison.cells if outcome.finals[cell.method, cell.setting]}
-    personal = {name: about["same"][name] for name in about["personal"] if about["same"][name] in runs}
     for label, cell in runs.items():
         names = json.loads((cell.folder / "clients.json").read_bytes())[0]["names"]
         rows = RunFolder(cell.folder).rows()
         for row, model in ((label, "global"), *((name, "personal") for name, of in personal.items() if of == label)):
-            for column in about["columns"]:
+            for column in columns:
                 read = _reader(model, column, names)
                 if read is not None:
                     numbers = published.get(row, {}).get(column)
@@ -143,23 +148,24 @@ def comma_separated(cells: list[Cell], seeds: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _reader(model: str, column: str, names: list[str]) -> Callable[[dict[str, Any]], float] | None:
+def _reader(model: str, column: str, names: list[str]) -> Read | None:
     """How a line of metrics is read; None where the model has no such number."""
     if column == "pooled":
-        return (lambda row: row["global_accuracy"]) if model == "global" else None
+        return (lambda row: at(row, ("global_accuracy",))) if model == "global" else None
     if column == "mean":
         key = "global_on_clients" if model == "global" else "personal_accuracy"
-        return lambda row: row[key]["mean"]
+        return lambda row: at(row, (key, "mean"))
     place = names.index(column)
     return lambda row: row["by_client"][model][place]
 
 
-def _by_seed(rows: list[dict[str, Any]], read: Callable[[dict[str, Any]], float]) -> tuple[np.ndarray, np.ndarray]:
+def _by_seed(rows: list[Row], read: Read) -> tuple[np.ndarray, np.ndarray]:
     """(at the last round, at the best round from the first on) of each seed."""
     series: dict[int, list[float]] = {}
     for row in rows:
         if row["round"] > 0:
-            series.setdefault(row["seed"], []).append(float(read(row)))
+            value = read(row)
+            series.setdefault(row["seed"], []).append(float("nan") if value is None else value)
     return np.asarray([one[-1] for one in series.values()]), np.asarray([max(one) for one in series.values()])
 
 
