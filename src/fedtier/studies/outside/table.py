@@ -114,7 +114,7 @@ def sentences(cells: list[Cell], headings: dict[str, str], seeds: int, explained
     ]
     for row in dict.fromkeys(cell.row for cell in differing):
         words = [_differs(cell, headings, seeds) for cell in differing if cell.row == row]
-        lines.append(f"{row} differs: {'; '.join(words)}. {explained.get(row, 'Not explained.')}")
+        lines.append(f"{row} differs: {'; '.join(words)}. {explained.get(row, 'No experiment explains this.')}")
     return lines
 
 
