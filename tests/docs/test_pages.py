@@ -67,7 +67,7 @@ NEEDED = {
     **dict.fromkeys(("rows", "features", "classes", "spread"), MADE),
     **dict.fromkeys(("min_rows", "small_clients"), NATURAL),
     "share": {"kind": "signs"}, "scale": {"kind": "large"},
-    "step_seconds": {"speed_spread": 1.0}, "latency": {"speed_spread": 1.0},
+    "step_seconds": {"speed_spread": 1.0}, "latency": {"speed_spread": 1.0}, "server_copy": {"name": "fed-heart-disease"},
     **dict.fromkeys(
         (
             "label", "owner", "weight", "drop", "keep", "categories", "missing", "missing_words", "decimal", "max_categories",

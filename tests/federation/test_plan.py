@@ -125,3 +125,22 @@ def test_impossible_plans_are_refused_by_name(options, name):
     with pytest.raises(FedtierError) as caught:
         plan_of(**options)
     assert caught.value.name == name
+
+
+def test_clients_in_turn_are_each_asked_once_before_anyone_is_asked_again():
+    plan = plan_of(clients=4, rounds=15, participation=0.25, order="cycle")
+    asked = plan.ids[:, 0]
+    cycles = [sorted(asked[k : k + 4].tolist()) for k in range(0, 12, 4)]
+    assert cycles == [[0, 1, 2, 3]] * 3 and len(set(asked[12:].tolist())) == 3
+    orders = {
+        tuple(plan_of(seed, clients=4, rounds=4, participation=0.25, order="cycle").ids[:, 0].tolist()) for seed in range(30)
+    }
+    assert len(orders) > 10  # drawn anew, of 24
+
+
+def test_cohorts_in_turn_divide_the_clients_or_are_refused():
+    plan = plan_of(clients=6, rounds=4, participation=0.5, order="cycle")
+    for k in (0, 2):
+        assert sorted(plan.ids[k : k + 2].ravel().tolist()) == list(range(6))
+    with pytest.raises(FedtierError, match="participation"):
+        plan_of(clients=5, rounds=4, participation=0.4, order="cycle")

@@ -16,6 +16,7 @@ from fedtier.problem import (
     from_equinox,
     huber_error,
     linear,
+    logistic,
     mlp,
     scaled,
     softmax,
@@ -211,3 +212,23 @@ def test_a_pair_of_functions_is_a_model():
 def test_impossible_models_are_refused(make):
     with pytest.raises(FedtierError):
         make()
+
+
+def test_logistic_regression_has_one_logit_and_the_binary_cross_entropy():
+    model = logistic(3)
+    x = jax.tree.map(jnp.asarray, type(model.init(KEY))(np.asarray([[1.0, -2.0, 0.5]]), np.asarray([0.25])))
+    rows = Rows(np.asarray([[1.0, 1.0, 2.0], [0.0, -1.0, 4.0]], np.float32), np.asarray([1, 0], np.int32))
+    z = rows.inputs @ np.asarray([1.0, -2.0, 0.5]) + 0.25
+    np.testing.assert_allclose(model.apply(x, rows.inputs), np.stack([np.zeros(2), z], axis=1), rtol=1e-6)
+    binary = np.mean(np.log1p(np.exp(-z)) * rows.labels + np.log1p(np.exp(z)) * (1 - rows.labels))
+    np.testing.assert_allclose(cross_entropy(model)(x, rows), binary, rtol=1e-6)
+
+
+def test_logistic_regression_starts_uniform_within_the_root_of_its_features():
+    """Of U(-b, b): mean 0, variance b^2/3; b = 1/sqrt(13)."""
+    drawn = jax.vmap(logistic(13).init)(jax.random.split(KEY, 4000))
+    numbers, bound = np.concatenate([drawn.weight[:, 0], drawn.bias], axis=1), 13**-0.5
+    assert np.abs(numbers).max() <= bound and np.abs(numbers).max() > 0.99 * bound
+    assert abs(numbers.mean()) < 4 * bound / np.sqrt(3 * numbers.size)
+    np.testing.assert_allclose(numbers.var(), bound**2 / 3, rtol=0.03)
+    assert logistic(13, bias=False).init(KEY).bias is None

@@ -90,10 +90,11 @@ def reproduce(
     any_version: bool = False,
     json: bool = False,
 ) -> None:
-    """Reproduce a study: the paper's table and figures, and ours; FEDTIER_DATA names the folder of the data sets.
+    """Reproduce a study: the paper's table and figures, ours, tables of others. FEDTIER_DATA names the folder of the data.
 
     Args:
-        name: What to reproduce: table1, figure1, figure2, figure3, methods, methods-hospitals, robustness, asynchrony.
+        name: What to reproduce: table1, figure1, figure2, figure3, methods, methods-hospitals, robustness, asynchrony,
+            fed-heart-disease.
         settings: Change one key of every cell, for example --set run.rounds=50. May be repeated.
         quick: A smaller version, minutes on two cores.
         jobs: Processes that run cells at the same time. More than one helps on a GPU, which a small model leaves idle.

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..errors import FedtierError, choice
-from . import heart, images, own, people, schools, synthetic
+from . import fed_heart, heart, images, own, people, schools, synthetic
 from .dataset import Dataset
 from .preparation import Preparation
 from .synthetic import curvatures
@@ -29,6 +29,7 @@ __all__ = ["NAMES", "OPTIONS", "SETS", "Dataset", "Preparation", "curvatures", "
 class Set(NamedTuple):
     loader: Callable[..., Dataset]
     natural: bool = False  # rows have owners of their own, who are the clients unless another partition is named
+    split: bool = False  # its publisher says who has which rows: nothing is drawn
     labelled: bool = True  # without labels there is nothing that sites could share
     needs: Mapping[str, str] = MappingProxyType({})  # options without which it cannot be loaded, and what to say then
 
@@ -44,6 +45,7 @@ SETS = {
     "fashion-mnist": Set(images.fashion_mnist),
     "cifar10": Set(images.cifar10),
     "heart-disease": Set(heart.heart_disease, natural=True),
+    "fed-heart-disease": Set(fed_heart.fed_heart_disease, natural=True, split=True),
     "activity": Set(people.activity, natural=True),
     "qmnist": Set(people.qmnist, natural=True),
     "spoken-digits": Set(people.spoken_digits, natural=True),

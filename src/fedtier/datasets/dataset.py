@@ -31,6 +31,15 @@ class Raw(NamedTuple):
         return self._replace(rows=self.rows.take(rows) if isinstance(self.rows, Table) else self.rows[rows])
 
 
+class Split(NamedTuple):
+    """Who has which rows, by their numbers, where the publisher says so; a row may stand in several parts."""
+
+    test: np.ndarray  # judges the global model
+    server: np.ndarray  # the server's own; empty: none
+    train: tuple[np.ndarray, ...]  # each owner's
+    held: tuple[np.ndarray, ...]  # judges the models of each owner
+
+
 class Dataset(NamedTuple):
     """All rows of a data set: the publisher's training rows first, then its test rows.
 
@@ -59,6 +68,7 @@ class Dataset(NamedTuple):
     )
     raw: Raw | None = None  # what is yet to be prepared
     preparations: tuple[Preparation, ...] = ()  # how each block was prepared; () where nothing had to be fitted
+    split: Split | None = None  # None: the split is drawn
     notes: tuple[str, ...] = ()  # what reading decided, in words
     decimal: str = ""  # what stands before decimals in the source's numbers with commas; "": it has none, or nobody knows
 
@@ -96,7 +106,16 @@ class Dataset(NamedTuple):
         content = hashlib.blake2b(digest_size=6)
         names = (self.task, self.test_rows, self.label, self.label_names, self.owner_names, self.columns)
         content.update(repr((names, *(one.to_json() for one in self.preparations))).encode())
-        for values in (self.inputs, self.labels, self.owner, self.weights, self.shift, self.scale, *_parts_of(self.raw)):
+        for values in (
+            self.inputs,
+            self.labels,
+            self.owner,
+            self.weights,
+            self.shift,
+            self.scale,
+            *_parts_of(self.raw),
+            *_rows_of(self.split),
+        ):
             array = np.zeros(0) if values is None else np.asarray(values)
             content.update(repr((array.dtype.str, array.shape)).encode())
             content.update(np.ascontiguousarray(array).data)
@@ -187,6 +206,10 @@ def tenths_of(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     between = (f"{a} to {b}" for a, b in itertools.pairwise(words))
     names = (f"below {words[0]}", *between, f"from {words[-1]}")
     return np.searchsorted(cuts, labels, side="right").astype(np.int32), names
+
+
+def _rows_of(split: Split | None) -> tuple[np.ndarray, ...]:
+    return () if split is None else (split.test, split.server, *split.train, *split.held)
 
 
 def _mean_one(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:

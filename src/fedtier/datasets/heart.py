@@ -40,7 +40,7 @@ NEVER_ZERO = ("trestbps", "chol")
 def heart_disease(folder: str | Path | None = None) -> Dataset:
     """920 patients of four hospitals, disease or not."""
     paths = locate(HEART, folder)
-    parts = [_read(path, rows) for path, rows in zip(paths.values(), ROWS.values(), strict=True)]
+    parts = [read_hospital(path, rows) for path, rows in zip(paths.values(), ROWS.values(), strict=True)]
     values = dict(zip(COLUMNS, np.concatenate(parts).T, strict=True))
     disease = (values.pop("num") > 0).astype(np.int32)
     for name in NEVER_ZERO:
@@ -53,8 +53,8 @@ def heart_disease(folder: str | Path | None = None) -> Dataset:
     )  # fmt: skip
 
 
-def _read(path: Path, rows: int) -> np.ndarray:
-    """[rows, 14], '?' as NaN."""
+def read_hospital(path: Path, rows: int) -> np.ndarray:
+    """[rows, 14] of one hospital's file, '?' as NaN."""
     lines = path.read_text(encoding="ascii", errors="replace").split()
     table = []
     for number, line in enumerate(lines, start=1):

@@ -34,6 +34,12 @@ CITATIONS = {
   howpublished = {UCI Machine Learning Repository},
   year = {1988}
 }""",
+    "fed-heart-disease": """@inproceedings{terrail2022flamby,
+  title = {{FLamby}: Datasets and Benchmarks for Cross-Silo Federated Learning in Realistic Healthcare Settings},
+  author = {Ogier du Terrail, Jean and Ayed, Samy-Safwan and Cyffers, Edwige and others},
+  booktitle = {Advances in Neural Information Processing Systems, Datasets and Benchmarks Track},
+  year = {2022}
+}""",
     "activity": """@inproceedings{anguita2013activity,
   title = {A Public Domain Dataset for Human Activity Recognition Using Smartphones},
   author = {Anguita, Davide and Ghio, Alessandro and Oneto, Luca and Parra, Xavier and Reyes-Ortiz, Jorge Luis},
@@ -72,6 +78,7 @@ CITATIONS = {
 LICENCES = {
     "digits": "CC BY 4.0 (UCI Machine Learning Repository)",
     "heart-disease": "CC BY 4.0 (UCI Machine Learning Repository)",
+    "fed-heart-disease": "CC BY 4.0 (UCI Machine Learning Repository)",
     "activity": "CC BY 4.0 (UCI Machine Learning Repository)",
     "fashion-mnist": "MIT",
     "spoken-digits": "CC BY-SA 4.0",

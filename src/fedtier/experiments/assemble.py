@@ -100,7 +100,6 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     model, problem, arrays, method, solve = _algorithm(config, dataset)
     clients = clients_of(config, dataset) if parties is None else parties.clients
     seeds = seeds_of(config)
-    tau = np.asarray(config.run.tau, float)
 
     def one(seed: int) -> tuple[Federation, Plan, Newcomers | None]:
         rng = np.random.default_rng([seed, 0])
@@ -118,9 +117,7 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
     plan = jax.tree.map(lambda *tables: np.stack(tables), *plans)
     key = jnp.stack([keys.root(seed) for seed in seeds])
-    steps = np.broadcast_to(
-        growing_steps(tau, config.run.rounds + 1).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients)
-    )
+    steps = np.broadcast_to(_local_steps(config).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients))
     x = _first_model(config, dataset, model, problem, federation, key)
     new = None if newcomers[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *newcomers)
     return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new)
@@ -137,10 +134,17 @@ def _plan(config: Config, method: Method, clients: int, seed: int) -> Plan:
     same: dict[str, Any] = {
         "clients": clients, "rounds": run.rounds, "participation": run.participation, "tau": np.asarray(run.tau, float),
         "stragglers": run.stragglers, "dropouts": run.dropouts, "seat": bool(config.method.server_seat),
+        "steps": None if run.local_steps is None else np.full(run.rounds, run.local_steps),
     }  # fmt: skip
     if clock is not None and method.buffer:
         return asynchronous_plan(rng, clock, buffer=method.buffer, **same)
-    return make_plan(rng, clock=clock, **same)
+    return make_plan(rng, clock=clock, order=run.order, **same)
+
+
+def _local_steps(config: Config) -> np.ndarray:
+    """[R + 1] or [R + 1, m]: run.local_steps in every round, else what run.tau says."""
+    fixed, rounds = config.run.local_steps, config.run.rounds + 1
+    return growing_steps(np.asarray(config.run.tau, float), rounds) if fixed is None else np.full(rounds, fixed, np.int32)
 
 
 def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
@@ -218,7 +222,7 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
     method = config.method
     limits = {"penalty": method.penalty, "proximity": method.proximity, "Y": None if method.radius is None else ball()}
     if dataset.task == "two_level":
-        problem = two_level_quadratic(**limits)._replace(central=config.data.server_share > 0)
+        problem = two_level_quadratic(**limits)._replace(central=config.data.central)
         return None, problem, np.asarray(dataset.model_inputs())
     rows = Rows(dataset.inputs, dataset.labels, dataset.weights)  # pyright: ignore[reportArgumentType]
     model = None if is_start(config.model) else model_of(config, dataset)
@@ -234,7 +238,7 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
         problem = own_problem(method.problem, loss, method.problem_options)
     if method.solver is not None:
         problem = adopt_solver(problem, method.solver)
-    return model, problem._replace(central=config.data.server_share > 0, model=model), rows
+    return model, problem._replace(central=config.data.central, model=model), rows
 
 
 def _federation(

@@ -144,7 +144,11 @@ def make_comparison(
             for method, own in methods.items()
         }
         merged = {method: configuration.with_settings(_merge(shared, extra, *own), settings) for method, own in layers.items()}
-        own_tau = {method for method, own in layers.items() if any("tau" in layer.get("run", {}) for layer in own)}
+        own_tau = {
+            method
+            for method, own in layers.items()
+            if any({"tau", "local_steps"} & layer.get("run", {}).keys() for layer in own)
+        }
         for method, config in _fair(merged, own_tau if equal else set(merged)).items():
             cells.append(Cell(method, setting, config, store / cell_name(config), grid=grids[method]))
     return Comparison(cells, base, metrics)
@@ -175,7 +179,10 @@ def _server_of(config: Config) -> dict[str, Any]:
 
 
 def _longer(config: Config, times: float) -> Config:
-    tau = config.run.tau
+    tau, fixed = config.run.tau, config.run.local_steps
+    if fixed is not None:
+        update = {"local_steps": round(times * fixed)}
+        return config.model_copy(update={"run": config.run.model_copy(update=update)})
     longer = [times * one for one in tau] if isinstance(tau, list) else times * tau
     return config.model_copy(update={"run": config.run.model_copy(update={"tau": longer})})
 

@@ -34,7 +34,8 @@ Share = float
 RENAMED = {"method.cohort": "method.remembered", "method.estimates": "method.remembered"}  # keys of earlier versions
 Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
 CLOCK = ("speed_spread", "step_seconds", "latency")
-MODELS = ("linear", "softmax", "mlp", "cnn", "lenet", "pfl_cnn", "residual")
+MODELS = ("linear", "softmax", "logistic", "mlp", "cnn", "lenet", "pfl_cnn", "residual")
+DRAWN_ROWS = ("test_share", "test_seed", "client_test_share", "min_rows", "small_clients")  # keys of a split that is drawn
 
 
 def described(default: Any, meaning: str, *, unit: str = "", example: Any = None, **rules: Any) -> Any:
@@ -120,6 +121,9 @@ class Data(Table):
     server_share: Share = described(
         0.3, "The server's part of the rows that are not test rows; 0: none.", unit="share", example=0.1, ge=0, lt=1
     )
+    server_copy: str | None = described(
+        None, "Gives the server a copy of the training rows of this owner, or of all: for fed-heart-disease.", example="all"
+    )
     test_share: Share = described(
         0.1, "The part of all rows that judges the global model.", unit="share", example=0.2, gt=0, lt=1
     )
@@ -152,7 +156,18 @@ class Data(Table):
             return given
         name = given.get("name", "digits" if given.get("file") is None else "file")
         natural = given.get("owner") is not None or (name in SETS and SETS[name].natural)
-        return {"name": name} | ({"partition": "natural"} if natural else {}) | given
+        split = {"server_share": 0.0} if name in SETS and SETS[name].split else {}
+        return {"name": name} | ({"partition": "natural"} if natural else {}) | split | given
+
+    @property
+    def split(self) -> bool:
+        """Whether the publisher says who has which rows."""
+        return self.name in SETS and SETS[self.name].split
+
+    @property
+    def central(self) -> bool:
+        """Whether the server has rows."""
+        return self.server_share > 0 or self.server_copy is not None
 
     @property
     def title(self) -> str:
@@ -175,9 +190,9 @@ class ModelTable(Table):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)  # the rest is checked against the model's signature
     name: Word = described(
         "linear",
-        "linear or softmax regression, mlp: a net of dense layers, cnn: a small convolutional net for images, lenet: that of "
-        "NIID-Bench, pfl_cnn: that of PFLlib, residual: a small residual net with group normalisation; or a function of "
-        'your own: "net.py:make".',
+        "linear or softmax regression, logistic: one logit for two classes, mlp: a net of dense layers, cnn: a small "
+        "convolutional net for images, lenet: that of NIID-Bench, pfl_cnn: that of PFLlib, residual: a small residual net with "
+        'group normalisation; or a function of your own: "net.py:make".',
         example="mlp",
     )
     bias: bool = described(True, "An intercept in every layer; the paper has none.", example=False)
@@ -261,6 +276,13 @@ class RunTable(Table):
         5.0, "A client makes ceil(tau sqrt(r + 1)) local steps in round r: one tau for all, or one per client.", unit="steps",
         example=20.0,
     )  # fmt: skip
+    local_steps: int | None = described(
+        None, "Local steps of every client in every round, in place of tau.", unit="steps", example=100, ge=1
+    )
+    order: Literal["drawn", "cycle"] = described(
+        "drawn", "Who is asked in a round: clients at random, or in turn, each once before anyone is asked again.",
+        example="cycle",
+    )  # fmt: skip
     stragglers: Share = described(
         0.0, "The part of a cohort that is too slow and makes no step.", unit="share", example=0.1, ge=0, le=1
     )
@@ -340,12 +362,8 @@ class Config(Table):
             content["run"].pop("rounds")
         content["run"].pop("checkpoint_every")
         content["run"].pop("keep_personal")
-        for table, key in (
-            ("data", "new_clients"),
-            ("data", "augment"),
-            ("run", "metrics"),
-        ):  # runs from before there were such keys
-            if not content[table][key]:
+        for table, key in LATER:
+            if content[table][key] == TABLES[table].model_fields[key].default:
                 content[table].pop(key)
         if content["run"]["magnitude"] == RunTable.model_fields["magnitude"].default:
             content["run"].pop("magnitude")
@@ -359,6 +377,11 @@ class Config(Table):
         return hashlib.sha256(repr(sorted((k, sorted(v.items())) for k, v in tables.items())).encode()).hexdigest()[:12]
 
 
+LATER = (
+    ("data", "new_clients"), ("data", "augment"), ("run", "metrics"), ("data", "server_copy"), ("run", "local_steps"),
+    ("run", "order"),
+)  # fmt: skip
+"""Keys that stand in a digest only where they are set: runs from before there were such keys keep theirs."""
 TABLES: dict[str, type[Table]] = {
     "data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable, "attack": AttackTable,
 }  # fmt: skip
@@ -485,7 +508,7 @@ def _declared(options: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
 
 def _seated(config: Config, method: Method) -> Config:
     """With method.server_seat said, one way or the other: by default every method sees the server's rows."""
-    seat, rows = config.method.server_seat, config.data.server_share > 0
+    seat, rows = config.method.server_seat, config.data.central
     if seat:
         hint = "it uses the server's rows anyway, or no rows but a client's own"
         require(method.seat, "method.server_seat", True, f"{method.name} has no seat for the server's rows", hint)
@@ -534,6 +557,8 @@ def _check_clock(config: Config, method: Method) -> None:
     if config.data.partition != "natural" and not config.data.new_clients:  # whose number only the data tell
         fits = method.buffer <= clients
         require(fits, "method.buffer", method.buffer, f"there are only {clients} clients, and {rule}", "lower it")
+    turns = method.buffer > 0 and config.run.order == "cycle"
+    require(not turns, "run.order", "cycle", f"{method.name} asks whoever is free, and nobody waits for a turn", '"drawn"')
     for key in ("step_seconds", "latency"):
         value, there = getattr(config.run, key), config.run.speed_spread is not None or method.buffer > 0
         given = value != RunTable.model_fields[key].default
@@ -568,14 +593,26 @@ def _check_data(data: Data) -> None:
         if key in drawn and data.partition not in drawn[key]:
             rule = f"is not read with data.partition = {data.partition!r}"
             raise FedtierError(f"data.{key}", value, rule, f"it belongs to {' and '.join(drawn[key])}")
+    if data.split:
+        _check_split(data)
     if data.partition == "natural" and "clients" not in takes and data.clients != Data.model_fields["clients"].default:
         rule = "is not read: natural clients are those whom the data name"
         raise FedtierError("data.clients", data.clients, rule, "leave it out, or choose another partition")
 
 
+def _check_split(data: Data) -> None:
+    """Refuses keys that draw rows where the publisher says who has which."""
+    rule = f"is not read with data.name = {data.name!r}, whose publisher says who has which rows"
+    require(data.partition == "natural", "data.partition", data.partition, rule, '"natural"')
+    require(data.server_share == 0, "data.server_share", data.server_share, rule, 'data.server_copy = "all"')
+    for key in DRAWN_ROWS:
+        value = getattr(data, key)
+        require(value == Data.model_fields[key].default, f"data.{key}", value, rule, "leave it out")
+
+
 def _check_server(config: Config) -> None:
     """Refuses what needs rows at the server where it has none."""
-    if config.data.server_share > 0:
+    if config.data.central:
         return
     asking = {"method.server_seat": config.method.server_seat, "method.pretrain": config.method.pretrain}
     for name, value in asking.items():

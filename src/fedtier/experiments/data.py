@@ -13,7 +13,7 @@ from .. import datasets as data_sets
 from ..datasets import Dataset
 from ..datasets.owners import with_enough_rows
 from ..errors import FedtierError, called, require
-from ..federation import Federation, Spared, Window, build, count_of, partition
+from ..federation import Federation, Spared, Window, build, count_of, of_parts, partition
 from ..own_code.by_path import is_own
 from ..own_code.data import own_data
 from ..own_code.held import value_of
@@ -35,6 +35,8 @@ def load_raw(config: Config) -> Dataset:
     data = config.data
     options = {key: value_of(f"data.{key}", getattr(data, key)) for key in data.takes if hasattr(data, key)}
     dataset = own_data(data.name, options) if is_own(data.name) else data_sets.load(data.name, **options)
+    if dataset.split is not None:
+        return dataset
     if data.partition == "natural":
         _owner(dataset)
         return with_enough_rows(dataset, data.min_rows or _least(data), data.small_clients)
@@ -111,7 +113,10 @@ def split_all(
 ) -> tuple[Federation, Newcomers | None]:
     """`split`, and the windows of the clients that never train; natural ones have no row in the test or at the server."""
     data, new = config.data, new_clients(config, dataset)
-    if data.partition == "natural" and len(new):
+    if dataset.split is not None:
+        federation = of_parts(arrays, **dataset.split._asdict())
+        federation, newcomers = _apart(federation, new) if len(new) else (federation, None)
+    elif data.partition == "natural" and len(new):
         federation, newcomers = _natural_with_new(config, dataset, arrays, rng, new)
     else:
         owner = _owner(dataset) if data.partition == "natural" else np.zeros(0, int)

@@ -113,7 +113,7 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
         f"{server:,} rows at the server", f"{test:,} {'validation' if data.validation_share else 'test'} rows",
     ]  # fmt: skip
     lines = ["; ".join(part for part in parts if part), *dataset.notes]
-    if data.server_share == 0:
+    if not data.central:
         own = registry.sketch(config.method.entry, config.method.options).needs_server_data
         lines.append("no rows at the server" + (": f1 = 0, the global model follows the clients alone" if own else ""))
     return tuple(lines)

@@ -19,6 +19,7 @@ from ..problem import (
     huber_error,
     lenet,
     linear,
+    logistic,
     mlp,
     pfl_cnn,
     residual,
@@ -53,11 +54,19 @@ class Recipe(NamedTuple):
         makers: dict[str, Callable[[], Model]] = {
             "linear": lambda: linear(features, bias=table.bias) if numeric else softmax(features, outputs, bias=table.bias),
             "softmax": lambda: softmax(features, outputs, bias=table.bias),
+            "logistic": lambda: _logistic(features, outputs, numeric, table.bias),
             "mlp": lambda: mlp(features, outputs, table.hidden, table.depth, bias=table.bias),
         }
         if table.name in makers:
             return makers[table.name]()
         return NETS[table.name](outputs, _image_shape(table.name, self.shape), bias=table.bias)
+
+
+def _logistic(features: int, outputs: int, numeric: bool, bias: bool) -> Model:
+    found = "a number" if numeric else f"one of {outputs} classes"
+    rule = f"is for two classes, but the label is {found}"
+    require(outputs == 2 and not numeric, "model.name", "logistic", rule, 'use "linear"')
+    return logistic(features, bias=bias)
 
 
 def recipe_of(config: Config, dataset: Dataset) -> Recipe:

@@ -175,6 +175,8 @@ def resampling_ratio(config: Config, metric: str) -> float:
     drawn anew too. f is no test: it is measured on the rows that were trained on.
     """
     data, rest = config.data, 1 - config.data.test_share
+    if data.split and not data.validation_share:
+        return 0.0
     server, clients = rest * data.server_share, rest * (1 - data.server_share) * (1 - data.client_test_share)  # to train on
     held = rest * (1 - data.server_share) * data.client_test_share
     tested = 0.0 if data.test_seed is not None else data.test_share

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ..errors import require, share, whole
+from ..errors import choice, require, share, whole
 from .clock import Clock
 from .shares import count_of
 
@@ -77,8 +77,10 @@ def make_plan(
     dropouts: float = 0.0,
     seat: bool = False,
     clock: Clock | None = None,
+    order: str = "drawn",
 ) -> Plan:
-    """Draws cohorts of `cohort_size` clients, uniformly without replacement.
+    """Draws cohorts of `cohort_size` clients, uniformly without replacement; with order = "cycle" clients take turns: each
+    is asked once, in an order drawn anew, before anyone is asked again.
 
     `tau` is one number or one per client; `steps`, a table [R] or [R, m], replaces it. `stragglers` is the chance
     that a chosen client makes no step, `dropouts` that its reply is lost. `seat` adds client number m, the server's
@@ -88,12 +90,12 @@ def make_plan(
     whole("rounds", rounds, 0)
     whole("clients", clients)
     share("participation", participation, "the share of clients asked in a round, above 0", zero=False, one=True)
+    choice("order", order, ("drawn", "cycle"))
     share("stragglers", stragglers, one=True)
     share("dropouts", dropouts)
     table = steps_table(tau, steps, clients, rounds)
     cohort = cohort_size(participation, clients)
-    ids = np.stack([np.sort(rng.choice(clients, cohort, replace=False)) for _ in range(rounds)] or [np.zeros(cohort, int)])
-    ids = ids[:rounds].astype(np.int32)
+    ids = _in_turn(rng, clients, rounds, cohort) if order == "cycle" else _drawn(rng, clients, rounds, cohort)
     chosen = np.take_along_axis(table, ids, axis=1).astype(np.int32)
     seconds = None if clock is None else np.cumsum(clock.takes(ids, chosen).max(axis=1))
     late, lost = rng.spawn(2)  # streams of their own: a plan of more rounds begins with this one
@@ -104,3 +106,18 @@ def make_plan(
         ids = np.hstack([ids, np.full((rounds, 1), clients, np.int32)])
         chosen, arrived = np.hstack([chosen, average]), np.hstack([arrived, np.ones((rounds, 1), bool)])
     return Plan(ids, chosen, arrived, seconds=seconds)
+
+
+def _drawn(rng: np.random.Generator, clients: int, rounds: int, cohort: int) -> Int[np.ndarray, "R S"]:
+    ids = [np.sort(rng.choice(clients, cohort, replace=False)) for _ in range(rounds)]
+    return np.stack(ids or [np.zeros(cohort, int)])[:rounds].astype(np.int32)
+
+
+def _in_turn(rng: np.random.Generator, clients: int, rounds: int, cohort: int) -> Int[np.ndarray, "R S"]:
+    rule = f"of {clients} clients is {cohort}, which does not divide them into equal turns"
+    require(clients % cohort == 0, "participation", cohort / clients, rule, f"{1 / clients:g} asks one client at a time")
+    cycles = -(-rounds * cohort // clients)
+    turns = [rng.permutation(clients) for _ in range(cycles)]
+    return np.sort(np.concatenate([*turns, np.zeros(0, int)])[: rounds * cohort].reshape(rounds, cohort), axis=1).astype(
+        np.int32
+    )

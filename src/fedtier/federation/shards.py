@@ -7,7 +7,7 @@ different partitions of the same data run as one vectorised program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -168,6 +168,21 @@ def build(
         held=Window(_ints(start + train), _ints(held)),
         spec=jax.tree.map(_floats, _check_spec(spec, clients)),
     )
+
+
+def of_parts(
+    arrays: PyTree, *, test: np.ndarray, server: np.ndarray, train: Sequence[np.ndarray], held: Sequence[np.ndarray]
+) -> Federation:
+    """The federation of rows by their numbers: `train` and `held` have one array for each client. Nothing is drawn, and a
+    row may stand in several parts."""
+    parts = [test, server, *(rows for pair in zip(train, held, strict=True) for rows in pair)]
+    sizes = np.asarray([len(rows) for rows in parts])
+    start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    windows = [Window(_ints(start[k]), _ints(sizes[k])) for k in (0, 1, slice(2, None, 2), slice(3, None, 2))]
+    rows, clients = sizes[2::2], len(train)
+    spec = Spec(weight=rows / rows.mean(), radius=np.full(clients, np.inf), step_scale=np.ones(clients))
+    index = _ints(np.concatenate(parts))
+    return Federation(jax.tree.map(jnp.asarray, arrays), index, *windows, spec=jax.tree.map(_floats, spec))
 
 
 def _spared(order: np.ndarray, first: int, last: int, spared: Spared) -> np.ndarray:

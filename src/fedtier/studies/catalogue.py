@@ -25,6 +25,7 @@ STUDIES: dict[str, Row] = {
     "methods-hospitals": Row("methods.reproduce", "the same on the four hospitals of the heart-disease set"),
     "robustness": Row("robustness.reproduce", "what each aggregation does about clients that attack"),
     "asynchrony": Row("asynchrony.reproduce", "virtual time to an accuracy: FedBuff and FedAsync beside FedAvg"),
+    "fed-heart-disease": Row("outside.reproduce", "FLamby's table of strategies on four hospitals, its numbers beside ours"),
 }
 
 

@@ -37,12 +37,15 @@ def layers_of(bundle: Bundle, client: str | None = None) -> list[Layer]:
     parameters, name = bundle.parameters(client), str(bundle.about.recipe.table["name"])
     if name in ("linear", "softmax"):
         return [_dense(parameters.weight, parameters.bias)]
+    if name == "logistic":  # class 0 has the logit 0
+        dense = _dense(parameters.weight, parameters.bias)
+        return [Dense(np.pad(dense.weight, ((1, 0), (0, 0))), np.pad(dense.bias, (1, 0)), relu=False)]
     if name == "mlp":
         *hidden, last = parameters.layers
         return [*(_dense(one.weight, one.bias, relu=True) for one in hidden), _dense(last.weight, last.bias)]
     if name == "cnn":
         return _convolutional(parameters)
-    raise FedtierError("model.name", name, "has no export", "linear, softmax, mlp and cnn have one")
+    raise FedtierError("model.name", name, "has no export", "linear, softmax, logistic, mlp and cnn have one")
 
 
 def _convolutional(parameters: Convolutional) -> list[Layer]:

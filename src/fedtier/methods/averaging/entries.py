@@ -55,10 +55,12 @@ def scaffold_keys(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
     server_rate: Real = 1.0,
+    weighting: str = "uniform",
     averaging: int = 0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    return {"server_rate": server_rate, "averaging": averaging} | trained(client_lr, batch, fine_tune, momentum, weight_decay)
+    more = {"server_rate": server_rate, "weighting": weighting, "averaging": averaging}
+    return more | trained(client_lr, batch, fine_tune, momentum, weight_decay)
 
 
 def fednova_keys(

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from ... import keys, trees
-from ...errors import positive
+from ...errors import choice, positive
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
@@ -53,12 +53,14 @@ def scaffold(
     *,
     local: ProjectedSgd = LOCAL,
     server_rate: float | Float[Array, ""] = 1.0,
+    weighting: str = "uniform",
     personal: PersonalRule = PERSONAL,
 ) -> Method:
-    """SCAFFOLD on problem.f1, every client counted alike as published; `server_rate` is the published eta_g, the rest is as
-    in FedAvg."""
+    """SCAFFOLD on problem.f1, every client counted alike as published, or by rows with `weighting` "data"; `server_rate` is
+    the published eta_g, the rest is as in FedAvg."""
     check_parts(local=local, personal=personal)
     positive("server_rate", server_rate)
+    choice("weighting", weighting, ("data", "uniform"))
     gradient = jax.grad(problem.f1)
 
     def at_client(client: Client, shared: Server, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[Client, Up]:
@@ -75,9 +77,10 @@ def scaffold(
         return Client(trees.add(client.c, delta_c)), Up(delta_y, delta_c)
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        delta = trees.scale(server_rate, trees.mean_over(round.arrived, ups.delta_y))
-        share = jnp.sum(round.arrived) / round.clients  # |S|/m
-        c = trees.axpy(share, trees.mean_over(round.arrived, ups.delta_c), server.c)
+        weights = specs.weight if weighting == "data" else jnp.ones_like(specs.weight)  # their mean over all clients is 1
+        delta = trees.scale(server_rate, trees.mean_over(round.arrived, ups.delta_y, weights))
+        share = jnp.sum(round.arrived * weights) / round.clients  # |S|/m
+        c = trees.axpy(share, trees.mean_over(round.arrived, ups.delta_c, weights), server.c)
         return Server(trees.add(server.x, delta), c), Info(trees.norm(delta))
 
     return Method(

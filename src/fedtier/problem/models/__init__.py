@@ -1,12 +1,12 @@
 """Models: what predicts, as pure functions of parameters."""
 
 from .convolutional import Convolutional, cnn
-from .dense import Linear, linear, mlp, softmax
+from .dense import Linear, linear, logistic, mlp, softmax
 from .five_by_five import lenet, pfl_cnn
 from .model import Apply, Features, Inputs, Model, from_equinox, scaled
 from .residual import residual
 
 __all__ = [
-    "Apply", "Convolutional", "Features", "Inputs", "Linear", "Model", "cnn", "from_equinox", "lenet", "linear", "mlp",
-    "pfl_cnn", "residual", "scaled", "softmax",
+    "Apply", "Convolutional", "Features", "Inputs", "Linear", "Model", "cnn", "from_equinox", "lenet", "linear", "logistic",
+    "mlp", "pfl_cnn", "residual", "scaled", "softmax",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Models of dense layers: softmax and linear regression, the multi-layer perceptron."""
+"""Models of dense layers: softmax, linear and logistic regression, the multi-layer perceptron."""
 
 from __future__ import annotations
 
@@ -30,6 +30,24 @@ def linear(features: int, outputs: int = 1, *, bias: bool = True) -> Model:
     """Linear regression; starts at zero."""
     whole("outputs", outputs)
     return _dense("linear", features, outputs, bias)
+
+
+def logistic(features: int, *, bias: bool = True) -> Model:
+    """Logistic regression for two classes with one logit z: the outputs are (0, z), so that their cross entropy is the binary
+    one. Weights and intercept start uniform within 1/sqrt(features) of 0, as PyTorch's nn.Linear does."""
+    whole("features", features)
+    bound = features**-0.5
+
+    def init(key: Key[Array, ""]) -> Linear:
+        numbers = jax.random.uniform(key, (features + 1,), minval=-bound, maxval=bound)
+        return Linear(numbers[None, :-1], numbers[-1:] if bias else None)
+
+    def apply(x: Linear, inputs: Inputs) -> Float[Array, "B outputs"]:
+        z = x.weight @ inputs.reshape(inputs.shape[0], -1).T
+        z = z if x.bias is None else z + x.bias[:, None]
+        return jnp.concatenate([jnp.zeros_like(z), z]).T
+
+    return Model("logistic", init, apply)
 
 
 def _dense(name: str, features: int, outputs: int, bias: bool) -> Model:

@@ -1,0 +1,1 @@
+"""Tables that others published, on data that we have."""
