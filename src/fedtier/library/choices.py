@@ -104,12 +104,46 @@ zo_hfl = _factory("zo_hfl")
 fedavg = _factory("fedavg")
 fedprox = _factory("fedprox")
 scaffold = _factory("scaffold")
-ditto = _factory("ditto")
+fednova = _factory("fednova")
+fedavgm = _factory("fedavgm")
+fedadagrad = _factory("fedadagrad")
+fedadam = _factory("fedadam")
+fedyogi = _factory("fedyogi")
+fedexp = _factory("fedexp")
+agnostic = _factory("agnostic")
+feddyn = _factory("feddyn")
+moon = _factory("moon")
 server_only = _factory("server_only")
 local_only = _factory("local_only")
+ditto = _factory("ditto")
+apfl = _factory("apfl")
+pfedme = _factory("pfedme")
+per_fedavg = _factory("per_fedavg")
+fedper = _factory("fedper")
+fedrep = _factory("fedrep")
+fedbn = _factory("fedbn")
+lg_fedavg = _factory("lg_fedavg")
+fedmac = _factory("fedmac")
+knn_per = _factory("knn_per")
+rfa = _factory("rfa")
+trimmed_mean = _factory("trimmed_mean")
+coordinate_median = _factory("coordinate_median")
+decomfl = _factory("decomfl")
+fedrzo = _factory("fedrzo")
+zoopfl = _factory("zoopfl")
+simfbo = _factory("simfbo")
+shrofbo = _factory("shrofbo")
+ifca = _factory("ifca")
+cfl = _factory("cfl")
+fedbuff = _factory("fedbuff")
+fedasync = _factory("fedasync")
 
 
-FACTORIES = (zo_hfl, fedavg, fedprox, scaffold, ditto, server_only, local_only)
+FACTORIES = (
+    zo_hfl, fedavg, fedprox, scaffold, fednova, fedavgm, fedadagrad, fedadam, fedyogi, fedexp, agnostic, feddyn, moon,
+    server_only, local_only, ditto, apfl, pfedme, per_fedavg, fedper, fedrep, fedbn, lg_fedavg, fedmac, knn_per, rfa,
+    trimmed_mean, coordinate_median, decomfl, fedrzo, zoopfl, simfbo, shrofbo, ifca, cfl, fedbuff, fedasync,
+)  # fmt: skip
 
 
 def as_method(given: Any) -> MethodChoice:
