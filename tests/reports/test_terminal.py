@@ -1,18 +1,15 @@
 """Tables in a terminal of 80 columns, and what stands below them."""
 
-import io
 import re
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from fedtier.cli.shared import plain
 from fedtier.experiments import outcomes, search
 from fedtier.experiments.config import load_config
 from fedtier.experiments.label_counts import count_labels
 from fedtier.experiments.run import Result
-from fedtier.methods import registry
 from fedtier.reports import clients, terminal
 
 from ..small_runs import METHODS, SHORT, options
@@ -27,16 +24,6 @@ def widest(text: str) -> int:
 def result(outcome) -> Result:
     cell = next(cell for cell in outcome.comparison.cells if cell.method == "fedavg")
     return Result(cell.folder, cell.config, outcome.finals["fedavg", ""], None, None)  # pyright: ignore[reportArgumentType]
-
-
-def test_the_methods_are_readable_at_80_columns_each_under_its_name():
-    """Seen: a table of 121 columns, which a terminal of 80 showed without its first one, the names."""
-    console = Console(width=80, file=io.StringIO())
-    console.print(terminal.methods_table()[0])
-    shown = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-    first = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
-    assert [name for name in first if name] == list(registry.METHODS)
-    assert widest(plain(terminal.methods_table())) <= 80
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

@@ -3,8 +3,8 @@
 Marfoq, Neglia, Vidal, Kameni, "Personalized Federated Learning through Local Memorization", ICML 2022,
 https://arxiv.org/abs/2111.09360
 
-    p_i(u)      = lam_i knn_i(u) + (1 - lam_i) softmax(x; u)
-    knn_i(u)_c  = sum_j exp(-|z(u) - z(u_j)|/s) / (sum over all classes)     j: those of class c among the k nearest of i's rows
+    p_i(u)     <- lam_i knn_i(u) + (1 - lam_i) softmax(x; u)
+    knn_i(u)_c <- sum_j exp(-|z(u) - z(u_j)|/s) / (sum over all classes)     j: those of class c among the k nearest of i's rows
 
 z are the features of x, the output of its last hidden layer. lam_i is the best of 0, 0.1, ..., 1 by the accuracy on the
 client's own training rows, each judged without itself (leave one out); of equals the smallest. Test rows have no part in it.
