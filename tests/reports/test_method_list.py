@@ -64,3 +64,7 @@ def test_the_list_has_every_method_in_80_columns():
     assert all(any(line.split()[:1] == [name] for line in lines) for name in METHODS)
     assert max(map(len, lines)) <= 80
     assert max(len(line) for line in plain(keys_table(Wish(family="averaging"))).splitlines()) <= 80
+
+
+def test_a_method_with_a_buffer_does_not_claim_to_run_between_sites():
+    assert not facts_of("fedbuff").wire and facts_of("fedavg").wire
