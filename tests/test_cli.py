@@ -317,10 +317,11 @@ def test_a_table_on_stdout_is_plain_text_without_colour(fedtier, tmp_path):
 
 
 def test_methods_and_cite_print_data_on_stdout(fedtier):
-    code, out, err = fedtier("methods", "--json")
-    assert code == 0 and err == "" and set(json.loads(out)) == set(registry.METHODS)
-    code, out, err = fedtier("methods")
-    assert code == 0 and err == "" and all(name in out for name in registry.METHODS)
+    averaging = [name for name, row in registry.METHODS.items() if row.family == "averaging"]
+    code, out, err = fedtier("methods", "--json", "--family", "averaging")
+    assert code == 0 and err == "" and list(json.loads(out)) == averaging
+    code, out, err = fedtier("methods", "--family", "averaging")
+    assert code == 0 and err == "" and all(name in out for name in averaging)
     code, out, err = fedtier("cite", "--set", "method.name=scaffold")
     assert code == 0 and err == "" and "karimireddy2020scaffold" in out
 

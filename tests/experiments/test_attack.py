@@ -34,6 +34,7 @@ def test_the_record_of_a_run_names_the_attackers(tmp_path):
     assert told == {"kind": "large", "scale": 10.0, "attackers": names}
 
 
+@pytest.mark.slow
 def test_replies_beyond_the_magnitude_are_lost_and_named():
     def lost(*settings):
         experiment = assemble(load_config(settings=[*SMALL, "attack.kind=large", "attack.scale=1e6", *settings]))

@@ -102,9 +102,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("make", "settings", "step"), [SHAPES[0], *(pytest.param(*shape, marks=pytest.mark.slow) for shape in SHAPES[1:])]
-)
+@pytest.mark.parametrize(("make", "settings", "step"), [pytest.param(*shape, marks=pytest.mark.slow) for shape in SHAPES])
 def test_fedavg_on_alike_clients_has_the_log_loss_of_a_pooled_fit(tmp_path, make, settings, step):
     final, x, (inputs, labels), (test_inputs, test_labels) = fitted(
         tmp_path, written(tmp_path, make), *settings, f'method.client_lr="constant({step})"'

@@ -155,6 +155,7 @@ def test_cells_in_several_processes_are_the_cells_of_one(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_in_its_process_is_named_and_the_others_stay(tmp_path):
     wanted = comparison_of(["server_only"], tmp_path / "cells", SHORT)
     broken = wanted.cells[0].config

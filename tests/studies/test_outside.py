@@ -87,6 +87,7 @@ def test_every_federated_row_has_the_published_budget(tables, tmp_path):
 OURS = ("table", "published", "explained")
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_table_and_finds_its_cells_again(tmp_path, monkeypatch):
     layouts.write_heart(tmp_path / "heart-disease")
     monkeypatch.setenv("FEDTIER_DATA", str(tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ class Answer(NamedTuple):
         return self.name.removeprefix("test_").replace("_", " ")
 
 
+@cache
 def known_answers(folder: Path = TESTS) -> dict[str, list[Answer]]:
     """The marked tests of each method, in the order of the files."""
     found: dict[str, list[Answer]] = {}

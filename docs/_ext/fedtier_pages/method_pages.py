@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cache
 from typing import Any, NamedTuple
 
 from fedtier.methods import registry
@@ -53,6 +54,7 @@ def methods() -> list[Method]:
     return found
 
 
+@cache
 def method_table() -> str:
     """One row a method: what it is, its equation, its known-answer test, its reference."""
     answers = known_answers()

@@ -55,6 +55,7 @@ def test_a_buffer_of_one_is_fedasync_in_the_delta_form():
     assert plan.history > 4
 
 
+@pytest.mark.slow
 def test_the_engines_agree_on_an_asynchronous_plan():
     plan = plan_of(3, rounds=8)
     found = {engine: model_after("fedbuff", {"buffer": 3}, plan, engine) for engine in (compiled, messages)}
@@ -73,6 +74,7 @@ def test_a_run_in_pieces_is_the_run_bit_for_bit():
     assert plan.staleness[7:10].max() >= 3  # somebody answers a broadcast of before the cut
 
 
+@pytest.mark.slow
 def test_the_ring_is_as_long_as_the_largest_staleness_needs_and_a_longer_one_changes_nothing():
     plan, federation = plan_of(2, rounds=12), points()[0]
     method = make("fedbuff", problem(), KEYS | {"buffer": 2})

@@ -22,6 +22,7 @@ def test_fedavg_and_fedprox_with_momentum_and_weight_decay_are_the_average_of_th
         same(state.server.x, averaged(w, mu=mu, rho=0.8, decay=0.05))
 
 
+@pytest.mark.slow
 def test_the_control_of_scaffold_stays_a_mean_of_gradients_with_momentum():
     """The gradient of step t acts in all steps k >= t, with rho^(k - t) of the size of step k."""
     _, state, _ = play(scaffold, local=HEAVY)

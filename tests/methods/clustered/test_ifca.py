@@ -84,6 +84,7 @@ def test_two_groups_come_to_their_own_optima():
     np.testing.assert_array_equal(seen[-1].x[2], far)
 
 
+@pytest.mark.slow
 def test_with_patience_a_model_that_nobody_chooses_restarts_where_it_fits_worst():
     """Two starts so far away that nobody chooses them: one model serves all, but with patience the two groups part."""
     far = np.stack([START, np.full(3, 100.0), np.full(3, -200.0)])
@@ -109,6 +110,7 @@ def test_models_start_apart_by_their_own_draws_and_the_first_where_it_is():
     assert np.abs(other.x["a"][1] - first.x["a"][1]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_the_personal_model_is_that_of_the_clients_choice_and_the_global_one_that_of_most_replies():
     with jax.enable_x64(True):
         method, seen = play("ifca", THREE, FEDERATION, everyone(5, 20), START, MODELS)
