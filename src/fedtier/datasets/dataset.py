@@ -138,7 +138,7 @@ class Dataset(NamedTuple):
         scaling = Scaling(self.shape, np.asarray(self.shift, np.float32), np.asarray(self.scale, np.float32))
         return Preparation(Label(self.label, self.label_names), scaling=scaling)
 
-    def model_inputs(self, index: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def model_inputs(self, index: int | np.ndarray | slice = slice(None)) -> np.ndarray:
         """(inputs - shift) * scale in float32, for the rows of `index`. Four times the memory of uint8: ask for a few."""
         return (self.inputs[index].astype(np.float32) - self.shift) * self.scale
 

@@ -13,8 +13,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..errors import FedtierError
 from .archives import unpack
@@ -161,10 +162,10 @@ def _is_whole(path: Path, checksum: str) -> bool:
     return path.is_file() and known is not None and sha256_of(path) == known
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BufferedIOBase:
     """Unpacked on the way, unless a server on the way has unpacked it already."""
     with path.open("rb") as file:
-        return gzip.open(path) if file.read(2) == b"\x1f\x8b" else path.open("rb")  # pyright: ignore[reportReturnType]
+        return gzip.open(path) if file.read(2) == b"\x1f\x8b" else path.open("rb")
 
 
 def _http(name: str) -> Callable[[str, str, Pooch], None]:

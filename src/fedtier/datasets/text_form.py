@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,7 @@ PACKED: dict[str, Callable[[Path], gzip.GzipFile | lzma.LZMAFile | bz2.BZ2File]]
 ENDINGS = (".csv", ".tsv", ".txt", ".data", ".dat", ".tab")
 
 
+@runtime_checkable
 class CellReader(Protocol):
     """What the csv module gives: the cells of one line after another, and how many lines have been read."""
 
@@ -73,7 +74,7 @@ def opened(path: Path, encoding: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, encoding=encoding, newline="")
 
 
-def _member(path: Path) -> IO[bytes]:
+def _member(path: Path) -> io.BufferedIOBase:
     archive = zipfile.ZipFile(path)
     inside = [
         entry.filename for entry in archive.infolist() if not entry.is_dir() and not entry.filename.startswith("__MACOSX")
@@ -82,7 +83,7 @@ def _member(path: Path) -> IO[bytes]:
     if len(inside) != 1:
         rule = f"must hold one table, but holds {', '.join(inside[:5]) or 'nothing'}"
         raise FedtierError("file", str(path), rule, "unpack it and name the file that is meant")
-    return archive.open(inside[0])
+    return archive.open(inside[0])  # pyright: ignore[reportReturnType]  it is one
 
 
 def encodings(path: Path) -> tuple[str, ...]:

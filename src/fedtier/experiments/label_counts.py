@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, SupportsInt
 
 import jax
 import numpy as np
@@ -83,7 +83,7 @@ def _count(config: Config, dataset: Dataset, federation: Federation) -> LabelCou
     index, strata = np.asarray(federation.index), dataset.strata
     classes = max(len(dataset.strata_names), int(strata.max()) + 1)
 
-    def counts(start: np.ndarray, size: np.ndarray) -> np.ndarray:
+    def counts(start: SupportsInt, size: SupportsInt) -> np.ndarray:
         return np.bincount(strata[index[int(start) : int(start) + int(size)]], minlength=classes)
 
     held = np.asarray(federation.held.size)

@@ -154,7 +154,7 @@ def _mean(values: Values) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _number(value: Values | np.floating | float) -> float | None:
+def _number(value: Values | np.number | float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 

@@ -22,7 +22,7 @@ class Clock(NamedTuple):
 
     def takes(self, clients: Int[np.ndarray, "..."], steps: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
         """The seconds from the broadcast to the reply."""
-        return self.latency + self.step_seconds * self.slowness[clients] * steps
+        return np.asarray(self.latency + self.step_seconds * self.slowness[clients] * steps)
 
 
 def make_clock(

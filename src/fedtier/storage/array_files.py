@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeGuard
 
@@ -137,5 +137,5 @@ def _places(arrays: dict[str, np.ndarray], stacked: int) -> Iterator[dict[str, n
         yield {name: a[place] for name, a in arrays.items()}
 
 
-def _checksum(arrays: dict[str, np.ndarray]) -> str:
+def _checksum(arrays: Mapping[str, np.ndarray | np.generic]) -> str:
     return checksum(*(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data for name in sorted(arrays)))
