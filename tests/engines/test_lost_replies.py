@@ -18,7 +18,6 @@ from fedtier.problem import cross_entropy, softmax, supervised
 from fedtier.protocol.validation import Reply, too_large
 
 from ..methods.federations import digits
-from ..small_runs import mostly_slow
 
 MODEL = softmax(64, 10)
 PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3)
@@ -59,8 +58,13 @@ def close(found, wanted):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 * max(float(np.abs(b).max()), 1e-30))
 
 
+# Two need a model with features (the battery has one); fedrep sends nothing of a linear model, which is all head, and its few
+# steps leave the client's own head large but finite.
+APART = ("moon", "knn_per", "fedrep")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", mostly_slow(METHODS, "fedavg"))
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in APART])
 def test_a_client_whose_rows_are_1e30_is_as_if_its_replies_had_been_lost(name):
     wild, plan = with_rows(digits(), BAD, 1e30), everyone()
     fast, slow = (play(engine_of(make, name), wild, plan) for make in (compiled, messages))
