@@ -71,7 +71,7 @@ def method_table() -> str:
     ]
     for method in methods():
         tests = answers.get(method.name, [])
-        sentences = "; ".join(f"[{test.sentence}](#answer-{test.name})" for test in tests[:1]) or "none"
+        sentences = "; ".join(f"[{test.sentence}](#answer-{method.name}-{test.name})" for test in tests[:1]) or "none"
         lines = [f"${formula}$" for line in equations.lines(method.docstring) for formula in _formulas(line)]
         rows += [
             f"* - [{method.title}](#method-{method.name})", "", f"    {method.summary}",
@@ -95,7 +95,7 @@ def _section(method: Method, tests: list[Any]) -> str:
     if tests:
         parts.append("### Known answers of " + method.title)
     for test in tests:
-        heading = f"(answer-{test.name})=\n**{test.sentence[0].upper()}{test.sentence[1:]}** (`{test.file}`)"
+        heading = f"(answer-{method.name}-{test.name})=\n**{test.sentence[0].upper()}{test.sentence[1:]}** (`{test.file}`)"
         parts += [heading, f"```python\n{test.source}\n```"]
     if method.bibtex:
         parts.append(f"```bibtex\n{method.bibtex}\n```")
