@@ -65,7 +65,8 @@ def test_a_run_that_is_stopped_and_a_site_that_is_killed_go_on_where_they_were(t
 
 def simulated(name: str, folder: Path) -> Result:
     found = run_experiment(configuration.validate(TABLES | {"method": METHODS[name]}), folder, progress=Progress())
-    _, steps, arrived = (np.asarray(table)[0] for table in found.experiment.plan)
+    plan = found.experiment.plan
+    steps, arrived = np.asarray(plan.steps)[0], np.asarray(plan.arrived)[0]
     assert not arrived.all(), "no drop-out in this plan"
     assert (steps == 0).any() and len(set(steps[0].tolist())) == 3, "no straggler, or equal H, in this plan"
     return found
