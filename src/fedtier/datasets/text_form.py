@@ -74,7 +74,7 @@ def opened(path: Path, encoding: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, encoding=encoding, newline="")
 
 
-def _member(path: Path) -> io.BufferedIOBase:
+def _member(path: Path) -> zipfile.ZipExtFile:
     archive = zipfile.ZipFile(path)
     inside = [
         entry.filename for entry in archive.infolist() if not entry.is_dir() and not entry.filename.startswith("__MACOSX")

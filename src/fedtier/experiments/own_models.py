@@ -53,7 +53,7 @@ def as_model(made: object, name: str) -> Model:
 
         return from_equinox(name, same)
     if is_torch(made):
-        return from_torch(made, name)
+        return from_torch(made, name)  # pyright: ignore[reportArgumentType]  `is_torch` has looked
     hint = "return Model(name, init, apply), an Equinox module over one row, or a PyTorch nn.Module"
     raise FedtierError("model", type(made).__name__, "is no model", hint)
 
