@@ -55,9 +55,7 @@ def compare(
     from ..reports import tables
     from ..storage.files import write_whole
 
-    if file is not None and methods:
-        raise FedtierError("--methods", " ".join(methods), "cannot be given beside a file", "name them in the file")
-    names = [name for word in methods for name in word.split(",") if name]  # a comma separates them as well as a space
+    names = _names(file, methods)
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
     wanted = load_comparison(file, store, changed, baseline) if file else comparison_of(names, store, changed, baseline)
     wanted = chosen_cells(wanted, only)
@@ -77,6 +75,13 @@ def compare(
         show([*tables.rich_table(outcome), f"next: fedtier report {store} --out report.html"])
     else:
         show(text.removesuffix("\n"))
+
+
+def _names(file: Path | None, methods: tuple[str, ...]) -> list[str]:
+    """The methods that are named beside no file; a comma separates them as well as a space."""
+    if file is not None and methods:
+        raise FedtierError("--methods", " ".join(methods), "cannot be given beside a file", "name them in the file")
+    return [name for word in methods for name in word.split(",") if name]
 
 
 def reproduce(

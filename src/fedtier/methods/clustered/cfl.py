@@ -33,7 +33,7 @@ from ... import trees
 from ...errors import not_negative, require, whole
 from ...federation import View
 from ...problem import Bilevel
-from ..averaging.fedavg import LOCAL, PERSONAL, Shared, Up, fedavg
+from ..averaging.fedavg import LOCAL, PERSONAL, Shared, Up, fedavg, weights_of
 from ..method import Briefed, ClientSpec, Method, Round, Turn
 from ..personal import PersonalRule
 from ..solvers import ProjectedSgd
@@ -51,6 +51,14 @@ class Server(NamedTuple):
 
 class Own(NamedTuple):
     x: PyTree  # x_c of the client's cluster [n]
+
+
+class Rule(NamedTuple):
+    """When a cluster splits."""
+
+    clusters: int  # at most so many
+    mean: float | Float[Array, ""]  # e1
+    longest: float | Float[Array, ""]  # e2
 
 
 class Info(NamedTuple):
@@ -77,7 +85,7 @@ def cfl(
     not_negative("split_mean", split_mean)
     not_negative("split_longest", split_longest)
     whole("split_after", split_after, 0)
-    base = fedavg(problem, local=local, weighting=weighting, personal=personal)
+    base, rule = fedavg(problem, local=local, weighting=weighting, personal=personal), Rule(clusters, split_mean, split_longest)
 
     def server_init(x: PyTree) -> Server:
         nothing = trees.zeros_like(copies(x, members))
@@ -95,31 +103,17 @@ def cfl(
     def at_client(client: tuple, shared: tuple, own: Own, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, Up]:
         return base.local((), Shared(own.x), (), view, spec, turn)
 
-    def considered(fresh: Bool[Array, "M"], c: ArrayLike, server: Server) -> Server:
-        """Cluster c split in two, if it is time."""
-        inside = server.heard & (server.cluster == c)
-        mean, longest = mean_and_longest(server.delta, inside)
-        disagree = (mean < split_mean) & (longest > split_longest) & (jnp.sum(inside) > 1)
-        splits = disagree & jnp.any(inside & fresh) & (server.used < clusters)
-
-        def split(server: Server) -> Server:
-            leave = bipartition(-cosines(server.delta), inside)
-            x = trees.map(lambda a: a.at[server.used].set(a[c]), server.x)
-            return server._replace(x=x, used=server.used + 1, cluster=jnp.where(leave, server.used, server.cluster))
-
-        return jax.lax.cond(splits, split, lambda server: server, server)
-
     def aggregate(server: Server, owns: Own, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        rule = "must be at least the number of clients"
-        require(round.clients <= members, "members", members, rule, f"members = {round.clients}")
+        enough = "must be at least the number of clients"
+        require(round.clients <= members, "members", members, enough, f"members = {round.clients}")
         said = round.arrived & (jax.vmap(trees.norm)(ups.delta) > 0)  # H_i = 0 says nothing
         place = jnp.where(said, round.ids, members)
         delta = trees.map(lambda all, some: all.at[place].set(some, mode="drop"), server.delta, ups.delta)
         fresh = jnp.zeros(members, bool).at[place].set(True, mode="drop")
         server = server._replace(heard=server.heard | fresh, delta=delta)
         now = jnp.where(round.round >= split_after, server.used, 0)
-        server = jax.lax.fori_loop(0, now, lambda c, server: considered(fresh, c, server), server)
-        weights = specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
+        server = jax.lax.fori_loop(0, now, lambda c, server: _considered(rule, fresh, c, server), server)
+        weights = weights_of(specs, weighting)
         moves = means_by_group(server.cluster[round.ids], round.arrived, ups.delta, weights, clusters)
         return server._replace(x=trees.add(server.x, moves)), Info(trees.norm(moves), server.used)
 
@@ -137,3 +131,18 @@ def cfl(
         offer=own,
         personal_model=personal_model,
     )
+
+
+def _considered(rule: Rule, fresh: Bool[Array, "M"], c: ArrayLike, server: Server) -> Server:
+    """Cluster c split in two, if it is time."""
+    inside = server.heard & (server.cluster == c)
+    mean, longest = mean_and_longest(server.delta, inside)
+    disagree = (mean < rule.mean) & (longest > rule.longest) & (jnp.sum(inside) > 1)
+    splits = disagree & jnp.any(inside & fresh) & (server.used < rule.clusters)
+
+    def split(server: Server) -> Server:
+        leave = bipartition(-cosines(server.delta), inside)
+        x = trees.map(lambda a: a.at[server.used].set(a[c]), server.x)
+        return server._replace(x=x, used=server.used + 1, cluster=jnp.where(leave, server.used, server.cluster))
+
+    return jax.lax.cond(splits, split, lambda server: server, server)

@@ -17,6 +17,7 @@ can be had, nor with many numbers in q. State: s_i.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -83,13 +84,7 @@ def zoopfl(
             rows, q = local.sample(view, keys.at(key, t)), _first(y)
             z = directions(probes, keys.at(aim, t), q, P)
 
-            def value(shift: Array) -> Float[Array, ""]:
-                return problem.f1(_with_first(y, q + shift), rows)
-
-            def along(p: ArrayLike, g: Array) -> Array:
-                return g + ((value(mu * z(p)) - value(-mu * z(p))) / (2.0 * mu * P)).astype(g.dtype) * z(p)
-
-            g = jax.lax.fori_loop(0, P, along, jnp.zeros_like(q))
+            g = _estimate(lambda shift: problem.f1(_with_first(y, q + shift), rows), z, q, P, mu)
             slope = _with_first(gradient(y, rows), jnp.asarray(remap_rate, q.dtype) * g)
             return trees.axpy(-local.step(t) * spec.step_scale, slope, y)
 
@@ -119,6 +114,15 @@ def zoopfl(
         personal_model=personal_model,
         seat=True,
     )
+
+
+def _estimate(value: Callable[[Array], Array], z: Callable[[ArrayLike], Array], q: Array, P: int, mu: Real) -> Array:
+    """The mean over P directions of z (value(mu z) - value(-mu z))/2mu."""
+
+    def along(p: ArrayLike, g: Array) -> Array:
+        return g + ((value(mu * z(p)) - value(-mu * z(p))) / (2.0 * mu * P)).astype(g.dtype) * z(p)
+
+    return jax.lax.fori_loop(0, P, along, jnp.zeros_like(q))
 
 
 def _first(tree: PyTree) -> Array:
