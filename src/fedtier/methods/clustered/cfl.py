@@ -92,12 +92,9 @@ def cfl(
         places = jnp.zeros(members, jnp.int32)
         return Server(copies(x, clusters), jnp.ones((), jnp.int32), places, places > 0, nothing)
 
-    def largest(server: Server) -> Int[Array, ""]:
-        return jnp.argmax(jnp.bincount(server.cluster, weights=server.heard.astype(jnp.int32), length=clusters))
-
     def own(server: Server, turn: Turn) -> Own:
         inside = turn.client < members  # a newcomer's number is not
-        cluster = jnp.where(inside, server.cluster[jnp.minimum(turn.client, members - 1)], largest(server))
+        cluster = jnp.where(inside, server.cluster[jnp.minimum(turn.client, members - 1)], _largest(server, clusters))
         return Own(trees.take(server.x, cluster))
 
     def at_client(client: tuple, shared: tuple, own: Own, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, Up]:
@@ -106,11 +103,7 @@ def cfl(
     def aggregate(server: Server, owns: Own, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
         enough = "must be at least the number of clients"
         require(round.clients <= members, "members", members, enough, f"members = {round.clients}")
-        said = round.arrived & (jax.vmap(trees.norm)(ups.delta) > 0)  # H_i = 0 says nothing
-        place = jnp.where(said, round.ids, members)
-        delta = trees.map(lambda all, some: all.at[place].set(some, mode="drop"), server.delta, ups.delta)
-        fresh = jnp.zeros(members, bool).at[place].set(True, mode="drop")
-        server = server._replace(heard=server.heard | fresh, delta=delta)
+        server, fresh = _remembered(server, ups, round)
         now = jnp.where(round.round >= split_after, server.used, 0)
         server = jax.lax.fori_loop(0, now, lambda c, server: _considered(rule, fresh, c, server), server)
         weights = weights_of(specs, weighting)
@@ -127,10 +120,23 @@ def cfl(
         address=own,
         local=at_client,
         aggregate=aggregate,
-        global_model=lambda server: trees.take(server.x, largest(server)),
+        global_model=lambda server: trees.take(server.x, _largest(server, clusters)),
         offer=own,
         personal_model=personal_model,
     )
+
+
+def _largest(server: Server, clusters: int) -> Int[Array, ""]:
+    return jnp.argmax(jnp.bincount(server.cluster, weights=server.heard.astype(jnp.int32), length=clusters))
+
+
+def _remembered(server: Server, ups: Up, round: Round) -> tuple[Server, Bool[Array, "M"]]:
+    """The server with the moves of this round, and whose they are. H_i = 0 says nothing."""
+    said, members = round.arrived & (jax.vmap(trees.norm)(ups.delta) > 0), server.heard.shape[0]
+    place = jnp.where(said, round.ids, members)
+    delta = trees.map(lambda all, some: all.at[place].set(some, mode="drop"), server.delta, ups.delta)
+    fresh = jnp.zeros(members, bool).at[place].set(True, mode="drop")
+    return server._replace(heard=server.heard | fresh, delta=delta), fresh
 
 
 def _considered(rule: Rule, fresh: Bool[Array, "M"], c: ArrayLike, server: Server) -> Server:
