@@ -126,7 +126,9 @@ def band(curve: Curve, across: str, path: tuple[str, ...], scale: float = 1.0) -
 
 
 def position(row: Row, across: str) -> float:
-    """How far a run was: in rounds, in bytes, or in local steps."""
+    """How far a run was: in rounds, in bytes, in local steps, or in virtual seconds where the run has a clock."""
+    if across == "virtual_seconds":
+        return row.get("virtual_seconds", 0.0)
     bytes_sent = row["bytes_up"] + row["bytes_down"]
     return float({"round": row["round"], "local_steps": row["local_steps"], "bytes": bytes_sent}[across])
 

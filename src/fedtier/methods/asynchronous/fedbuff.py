@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, PyTree
 from ... import trees
 from ...errors import choice, positive, whole
 from ...problem import Bilevel
-from ..averaging.fedavg import LOCAL, PERSONAL, Server, Up, averaging
+from ..averaging.fedavg import LOCAL, PERSONAL, Server, Up, averaging, weights_of
 from ..method import Method, Round
 from ..personal import PersonalRule
 from ..solvers import ProjectedSgd
@@ -51,7 +51,7 @@ def fedbuff(
     s = discount("polynomial", 0.5)
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        weights = specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
+        weights = weights_of(specs, weighting)
         mean = discounted_mean(round, ups.delta, weights, s(round.ages))
         delta = trees.scale(server_rate, mean)
         return Server(trees.add(server.x, delta)), Info(trees.norm(delta), jnp.mean(round.ages.astype(jnp.float32)))

@@ -31,7 +31,7 @@ from ..method import ClientSpec, Method, Round, Turn
 from ..parts import check_parts
 from ..personal import PersonalRule, without_lower_level
 from ..solvers import ProjectedSgd
-from .fedavg import LOCAL, PERSONAL, Info
+from .fedavg import LOCAL, PERSONAL, Info, weights_of
 
 
 class Server(NamedTuple):
@@ -77,7 +77,7 @@ def scaffold(
         return Client(trees.add(client.c, delta_c)), Up(delta_y, delta_c)
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        weights = specs.weight if weighting == "data" else jnp.ones_like(specs.weight)  # their mean over all clients is 1
+        weights = weights_of(specs, weighting)  # their mean over all clients is 1
         delta = trees.scale(server_rate, trees.mean_over(round.arrived, ups.delta_y, weights))
         share = jnp.sum(round.arrived * weights) / round.clients  # |S|/m
         c = trees.axpy(share, trees.mean_over(round.arrived, ups.delta_c, weights), server.c)

@@ -31,7 +31,7 @@ from ...errors import not_negative, whole
 from ...federation import View
 from ...problem import Bilevel
 from ..averaging import fedavg as averaging
-from ..averaging.fedavg import LOCAL, PERSONAL, fedavg
+from ..averaging.fedavg import LOCAL, PERSONAL, fedavg, weights_of
 from ..method import Briefed, ClientSpec, Method, Round, Turn
 from ..personal import PersonalRule
 from ..solvers import ProjectedSgd
@@ -94,7 +94,7 @@ def ifca(
         return client, Up(up.delta, choice, loss, turn.steps > 0)
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        weights = specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
+        weights = weights_of(specs, weighting)
         moves = means_by_group(ups.choice, round.arrived, ups.delta, weights, clusters)
         said = round.arrived & ups.solved
         votes = jnp.sum((ups.choice[:, None] == jnp.arange(clusters)[None]) & said[:, None], axis=0, dtype=jnp.int32)

@@ -30,7 +30,7 @@ from ...errors import choice, positive, whole
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
-from ..averaging.fedavg import LOCAL, Info
+from ..averaging.fedavg import LOCAL, Info, weights_of
 from ..method import ClientSpec, Method, Round, Turn
 from ..parts import check_parts, check_plain
 from ..solvers import ProjectedSgd
@@ -92,7 +92,7 @@ def zoopfl(
         return Client(_with_first(y, _first(client.y))), Up(_first(y) - shared.q)
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        weights = specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
+        weights = weights_of(specs, weighting)
         delta = trees.mean_over(round.arrived, ups.delta, weights)
         return Server(_with_first(server.x, _first(server.x) + delta)), Info(trees.norm(delta))
 
