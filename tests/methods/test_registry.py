@@ -46,6 +46,11 @@ def test_every_row_has_a_title_of_its_own_and_a_reference_unless_it_is_one_itsel
     assert all(("@" in row.reference) == (row.family != "reference") for row in METHODS.values())
 
 
+def test_the_file_of_a_method_can_be_read_in_one_sitting():
+    lines = {name: len(Path(inspect.getfile(row.factory)).read_text().splitlines()) for name, row in METHODS.items()}
+    assert max(lines.values()) <= 120, {name: count for name, count in lines.items() if count > 120}
+
+
 def test_no_other_file_compares_with_the_name_of_a_method_or_of_a_data_set():
     names = {*METHODS, *datasets.NAMES} - {"file"}  # which is also the name of a key
 

@@ -26,8 +26,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from ... import trees
 from ...errors import not_negative, require, whole
@@ -37,28 +36,12 @@ from ..averaging.fedavg import LOCAL, PERSONAL, Shared, Up, fedavg, weights_of
 from ..method import Briefed, ClientSpec, Method, Round, Turn
 from ..personal import PersonalRule
 from ..solvers import ProjectedSgd
-from .groups import copies, means_by_group
-from .linkage import bipartition, cosines, mean_and_longest
-
-
-class Server(NamedTuple):
-    x: PyTree  # x_c [K, n]
-    used: Int[Array, ""]  # clusters so far
-    cluster: Int[Array, "M"]  # c of client i
-    heard: Bool[Array, "M"]  # has client i sent a D_i?
-    delta: PyTree  # its latest D_i [M, n]
+from .groups import means_by_group
+from .splitting import Rule, Server, considered, largest, remembered, together
 
 
 class Own(NamedTuple):
     x: PyTree  # x_c of the client's cluster [n]
-
-
-class Rule(NamedTuple):
-    """When a cluster splits."""
-
-    clusters: int  # at most so many
-    mean: float | Float[Array, ""]  # e1
-    longest: float | Float[Array, ""]  # e2
 
 
 class Info(NamedTuple):
@@ -87,14 +70,9 @@ def cfl(
     whole("split_after", split_after, 0)
     base, rule = fedavg(problem, local=local, weighting=weighting, personal=personal), Rule(clusters, split_mean, split_longest)
 
-    def server_init(x: PyTree) -> Server:
-        nothing = trees.zeros_like(copies(x, members))
-        places = jnp.zeros(members, jnp.int32)
-        return Server(copies(x, clusters), jnp.ones((), jnp.int32), places, places > 0, nothing)
-
     def own(server: Server, turn: Turn) -> Own:
         inside = turn.client < members  # a newcomer's number is not
-        cluster = jnp.where(inside, server.cluster[jnp.minimum(turn.client, members - 1)], _largest(server, clusters))
+        cluster = jnp.where(inside, server.cluster[jnp.minimum(turn.client, members - 1)], largest(server))
         return Own(trees.take(server.x, cluster))
 
     def at_client(client: tuple, shared: tuple, own: Own, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, Up]:
@@ -103,9 +81,9 @@ def cfl(
     def aggregate(server: Server, owns: Own, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
         enough = "must be at least the number of clients"
         require(round.clients <= members, "members", members, enough, f"members = {round.clients}")
-        server, fresh = _remembered(server, ups, round)
+        server, fresh = remembered(server, ups, round)
         now = jnp.where(round.round >= split_after, server.used, 0)
-        server = jax.lax.fori_loop(0, now, lambda c, server: _considered(rule, fresh, c, server), server)
+        server = jax.lax.fori_loop(0, now, lambda c, server: considered(rule, fresh, c, server), server)
         weights = weights_of(specs, weighting)
         moves = means_by_group(server.cluster[round.ids], round.arrived, ups.delta, weights, clusters)
         return server._replace(x=trees.add(server.x, moves)), Info(trees.norm(moves), server.used)
@@ -115,40 +93,12 @@ def cfl(
 
     return base._replace(
         name="cfl",
-        server_init=server_init,
+        server_init=lambda x: together(x, clusters, members),
         broadcast=lambda server, opening: (),
         address=own,
         local=at_client,
         aggregate=aggregate,
-        global_model=lambda server: trees.take(server.x, _largest(server, clusters)),
+        global_model=lambda server: trees.take(server.x, largest(server)),
         offer=own,
         personal_model=personal_model,
     )
-
-
-def _largest(server: Server, clusters: int) -> Int[Array, ""]:
-    return jnp.argmax(jnp.bincount(server.cluster, weights=server.heard.astype(jnp.int32), length=clusters))
-
-
-def _remembered(server: Server, ups: Up, round: Round) -> tuple[Server, Bool[Array, "M"]]:
-    """The server with the moves of this round, and whose they are. H_i = 0 says nothing."""
-    said, members = round.arrived & (jax.vmap(trees.norm)(ups.delta) > 0), server.heard.shape[0]
-    place = jnp.where(said, round.ids, members)
-    delta = trees.map(lambda all, some: all.at[place].set(some, mode="drop"), server.delta, ups.delta)
-    fresh = jnp.zeros(members, bool).at[place].set(True, mode="drop")
-    return server._replace(heard=server.heard | fresh, delta=delta), fresh
-
-
-def _considered(rule: Rule, fresh: Bool[Array, "M"], c: ArrayLike, server: Server) -> Server:
-    """Cluster c split in two, if it is time."""
-    inside = server.heard & (server.cluster == c)
-    mean, longest = mean_and_longest(server.delta, inside)
-    disagree = (mean < rule.mean) & (longest > rule.longest) & (jnp.sum(inside) > 1)
-    splits = disagree & jnp.any(inside & fresh) & (server.used < rule.clusters)
-
-    def split(server: Server) -> Server:
-        leave = bipartition(-cosines(server.delta), inside)
-        x = trees.map(lambda a: a.at[server.used].set(a[c]), server.x)
-        return server._replace(x=x, used=server.used + 1, cluster=jnp.where(leave, server.used, server.cluster))
-
-    return jax.lax.cond(splits, split, lambda server: server, server)

@@ -43,3 +43,10 @@ def own_loss(loss: Loss, x: PyTree, view: View) -> Float[Array, ""]:
         return jax.vmap(lambda row: loss(x, trees.map(lambda a: a[None], row)))(rows)
 
     return jnp.where(view.size > 0, mean_over_rows(each, view), 0.0)
+
+
+def fits_best(loss: Loss, models: PyTree, view: View) -> tuple[Int[Array, ""], Float[Array, ""]]:
+    """(which of the models [K, n] has the least loss over all rows of `view`, that loss); the first of equals."""
+    losses = jax.vmap(lambda one: own_loss(loss, one, view))(models)
+    best = jnp.argmin(losses)
+    return best.astype(jnp.int32), losses[best]

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -35,7 +34,8 @@ from ..averaging.fedavg import LOCAL, PERSONAL, fedavg, weights_of
 from ..method import Briefed, ClientSpec, Method, Round, Turn
 from ..personal import PersonalRule
 from ..solvers import ProjectedSgd
-from .groups import apart, means_by_group, own_loss
+from .groups import apart, fits_best, means_by_group
+from .restarts import fits_worst, restarted
 
 
 class Server(NamedTuple):
@@ -83,13 +83,8 @@ def ifca(
         nobody = jnp.zeros(clusters, jnp.int32)
         return Server(apart(x, clusters, start_spread, start_seed), nobody, nobody)
 
-    def choose(x: PyTree, view: View) -> tuple[Int[Array, ""], Float[Array, ""]]:
-        losses = jax.vmap(lambda one: own_loss(problem.f1, one, view))(x)
-        best = jnp.argmin(losses)  # the first of equals
-        return best.astype(jnp.int32), losses[best]
-
     def at_client(client: tuple, shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, Up]:
-        choice, loss = choose(shared.x, view)
+        choice, loss = fits_best(problem.f1, shared.x, view)
         _, up = base.local((), averaging.Shared(trees.take(shared.x, choice)), own, view, spec, turn)
         return client, Up(up.delta, choice, loss, turn.steps > 0)
 
@@ -98,14 +93,16 @@ def ifca(
         moves = means_by_group(ups.choice, round.arrived, ups.delta, weights, clusters)
         said = round.arrived & ups.solved
         votes = jnp.sum((ups.choice[:, None] == jnp.arange(clusters)[None]) & said[:, None], axis=0, dtype=jnp.int32)
-        idle = jnp.where(votes > 0, 0, server.idle + jnp.sum(said, dtype=jnp.int32))
-        after = Server(trees.add(server.x, moves), server.chosen + votes, idle)
+        idle, x = jnp.where(votes > 0, 0, server.idle + jnp.sum(said, dtype=jnp.int32)), trees.add(server.x, moves)
         if patience and clusters > 1:
-            after = _restarted(after, server.x, ups, said, round, patience * clusters)
+            worst = fits_worst(ups.loss, said, round.ids)
+            end = trees.add(trees.take(server.x, ups.choice[worst]), trees.take(ups.delta, worst))
+            x, idle = restarted(x, idle, end, jnp.any(said), patience * clusters)
+        after = Server(x, server.chosen + votes, idle)
         return after, Info(trees.norm(trees.sub(after.x, server.x)), jnp.sum(votes > 0, dtype=jnp.int32))
 
     def personal_model(told: Briefed, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
-        own = trees.take(told.offer, choose(told.offer, view)[0])
+        own = trees.take(told.offer, fits_best(problem.f1, told.offer, view)[0])
         return base.personal_model((), own, view, spec, turn)
 
     return base._replace(
@@ -119,13 +116,3 @@ def ifca(
         personal_model=personal_model,
         foreign=False,
     )
-
-
-def _restarted(after: Server, x: PyTree, ups: Up, said: Bool[Array, "S"], round: Round, limit: int) -> Server:
-    """The model that has been idle longest, if for `limit` replies or more, restarts where the reply that fits worst ends."""
-    loss, dead = jnp.where(said, ups.loss, -jnp.inf), jnp.argmax(after.idle)
-    worst = jnp.argmin(jnp.where(loss == jnp.max(loss), round.ids, jnp.iinfo(jnp.int32).max))  # of equals the lowest number
-    end = trees.add(trees.take(x, ups.choice[worst]), trees.take(ups.delta, worst))
-    restarts = jnp.any(said) & (after.idle[dead] >= limit)
-    moved = trees.map(lambda all, one: jnp.where(restarts, all.at[dead].set(one), all), after.x, end)
-    return after._replace(x=moved, idle=jnp.where(restarts, after.idle.at[dead].set(0), after.idle))

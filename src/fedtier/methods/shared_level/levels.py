@@ -1,4 +1,4 @@
-"""The two levels at a client: their variables, their slopes, and the rows that each of them sees."""
+"""The two levels at a client: their variables, their slopes, the rows that each of them sees, and the loop."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
 
-from ... import trees
+from ... import keys, trees
 from ...federation import View
+from ...keys import Tag
 from ...problem import SharedLower
+from ..method import ClientSpec, Turn
+from ..solvers import ProjectedSgd
 
 
 class Levels(NamedTuple):
@@ -19,6 +23,28 @@ class Levels(NamedTuple):
     x: PyTree  # the upper level's variables
     y: PyTree  # the lower level's: the model [n]
     v: PyTree  # the adjoint [n]
+
+
+def walked(
+    problem: SharedLower,
+    local: ProjectedSgd,
+    rates: tuple[ArrayLike, ArrayLike, ArrayLike],
+    start: Levels,
+    view: View,
+    spec: ClientSpec,
+    turn: Turn,
+) -> tuple[Levels, Float[Array, ""]]:
+    """(x, y and v after H_i steps of all three at once, A_i = sum_t tilde_gamma_t); `rates` are factors on their steps."""
+    key, (below, above) = keys.at(turn.key, Tag.SOLVE), halves(view, problem.halves)
+
+    def step(t: ArrayLike, made: tuple[Levels, Array]) -> tuple[Levels, Array]:
+        at, path = made
+        rows_g, rows_f = local.sample(below, keys.at(key, t, 0)), local.sample(above, keys.at(key, t, 1))
+        slopes, length = slopes_at(problem, at, rows_f, rows_g), spec.step_scale * local.step(t)
+        moved = (trees.axpy(-length * rate, d, a) for rate, d, a in zip(rates, slopes, at, strict=True))
+        return Levels(*moved), path + length
+
+    return jax.lax.fori_loop(0, turn.steps, step, (start, jnp.zeros(())))
 
 
 def slopes_at(problem: SharedLower, at: Levels, rows_f: PyTree, rows_g: PyTree) -> Levels:

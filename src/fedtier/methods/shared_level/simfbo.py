@@ -22,20 +22,18 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from ... import keys, trees
+from ... import trees
 from ...errors import positive, require
 from ...federation import View
-from ...keys import Tag
 from ...problem import Bilevel, SharedLower, ball, weight_decay
 from ..averaging.fedavg import LOCAL, PERSONAL, Info
 from ..method import ClientSpec, Method, PersonalModel, Round, Turn
 from ..parts import check_parts, check_plain
 from ..personal import PersonalRule, without_lower_level
 from ..solvers import ProjectedSgd
-from .levels import Levels, halves, slopes_at
+from .levels import Levels, walked
 
 Real = float | Float[Array, ""]
 
@@ -87,18 +85,7 @@ def _method(
     upper_rate, adjoint_rate, radius = options
 
     def at_client(client: tuple, start: Levels, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, Up]:
-        key, (below, above) = keys.at(turn.key, Tag.SOLVE), halves(view, shared.halves)
-
-        def step(t: ArrayLike, made: tuple[Levels, Array]) -> tuple[Levels, Array]:
-            at, path = made
-            rows_g, rows_f = local.sample(below, keys.at(key, t, 0)), local.sample(above, keys.at(key, t, 1))
-            slopes, length = slopes_at(shared, at, rows_f, rows_g), spec.step_scale * local.step(t)
-            parts = (
-                trees.axpy(-length * rate, d, a) for rate, d, a in zip((upper_rate, 1.0, adjoint_rate), slopes, at, strict=True)
-            )
-            return Levels(*parts), path + length
-
-        end, path = jax.lax.fori_loop(0, turn.steps, step, (start, jnp.zeros(())))
+        end, path = walked(shared, local, (upper_rate, 1.0, adjoint_rate), start, view, spec, turn)
         return client, Up(trees.sub(end, start), path)
 
     def aggregate(server: Levels, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Levels, Info]:

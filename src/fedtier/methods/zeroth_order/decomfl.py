@@ -17,27 +17,25 @@ estimate has the noise of n/P gradients: use it where the uplink cannot carry a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from ... import keys, trees
 from ...errors import choice, positive, whole
 from ...federation import View
 from ...keys import Tag
-from ...problem import Bilevel, Loss
+from ...problem import Bilevel
 from ..averaging.fedavg import LOCAL, PERSONAL, Info
 from ..method import ClientSpec, Method, Opening, Round, Turn
 from ..parts import check_parts, check_plain
 from ..personal import PersonalRule, without_lower_level
 from ..solvers import ProjectedSgd
 from . import replay as replays
-from .directions import PROBES, Directions, Seed, directions, key_of, seed_of
+from .directions import PROBES, Seed, seed_of
 from .replay import Client, Ring
+from .scalars import Scalars
 
 
 class Server(NamedTuple):
@@ -76,66 +74,35 @@ def decomfl(
     positive("smoothing", smoothing)
     choice("probes", probes, PROBES)
     whole("replay", replay, 0)
-    rules, shape = _DeComFL(problem.f1, local, updates, perturbations, smoothing, probes), (updates, perturbations)
+    by = Scalars(problem.f1, local, updates, perturbations, smoothing, probes)
+
+    def broadcast(server: Server, opening: Opening) -> Shared:
+        return Shared(seed_of(keys.at(opening.key, Tag.DIRECTION)), () if server.ring else server.x, server.ring)
+
+    def at_client(
+        client: Client | tuple[()], shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn
+    ) -> tuple[Client | tuple[()], Up]:
+        stays, x, known, after = turn.steps == 0, shared.x, jnp.asarray(True), client
+        if isinstance(client, Client) and isinstance(shared.ring, Ring):
+            now, known = replays.rebuilt(client, shared.ring, turn.round, by.move)
+            x, after = now.x, trees.where(stays, client, now)
+        c = by.measured(x, shared.seed, view, spec, turn.steps, keys.at(turn.key, Tag.SOLVE))
+        return after, Up(jnp.where(known | stays, c, jnp.nan))
+
+    def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
+        seed, c, ring = seed_of(keys.at(round.key, Tag.DIRECTION)), trees.mean_over(round.arrived, ups.c), server.ring
+        x = by.move(server.x, seed, c)
+        kept = ring.with_round(round.round, seed, c) if isinstance(ring, Ring) else ()
+        return Server(x, kept), Info(trees.norm(trees.sub(x, server.x)))
+
     return Method(
         name="decomfl",
-        server_init=lambda x: Server(x, Ring.empty(replay, shape) if replay else ()),
+        server_init=lambda x: Server(x, Ring.empty(replay, (updates, perturbations)) if replay else ()),
         client_init=lambda x, spec: replays.first(x) if replay else (),
-        broadcast=rules.broadcast,
-        local=rules.local,
-        aggregate=rules.aggregate,
+        broadcast=broadcast,
+        local=at_client,
+        aggregate=aggregate,
         global_model=lambda server: server.x,
         personal_model=without_lower_level(personal, problem),
         seat=True,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _DeComFL:
-    f: Loss
-    steps: ProjectedSgd
-    K: int
-    P: int
-    mu: float | Float[Array, ""]
-    probes: str
-
-    def z(self, seed: Seed, k: ArrayLike, like: PyTree) -> Directions:
-        return directions(self.probes, keys.at(key_of(seed), k), like, self.P)
-
-    def step(self, x: PyTree, seed: Seed, k: ArrayLike, c: Float[Array, "P"]) -> PyTree:
-        z, length = self.z(seed, k, x), self.steps.step(k) / self.P
-        return jax.lax.fori_loop(0, self.P, lambda p, x: trees.axpy(-length * c[p], z(p), x), x)
-
-    def move(self, x: PyTree, seed: Seed, c: Float[Array, "K P"]) -> PyTree:
-        return jax.lax.fori_loop(0, self.K, lambda k, x: self.step(x, seed, k, c[k]), x)
-
-    def broadcast(self, server: Server, opening: Opening) -> Shared:
-        return Shared(seed_of(keys.at(opening.key, Tag.DIRECTION)), () if server.ring else server.x, server.ring)
-
-    def local(
-        self, client: Client | tuple[()], shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn
-    ) -> tuple[Client | tuple[()], Up]:
-        key, stays = keys.at(turn.key, Tag.SOLVE), turn.steps == 0
-        x, known, after = shared.x, jnp.asarray(True), client
-        if isinstance(client, Client) and isinstance(shared.ring, Ring):
-            now, known = replays.rebuilt(client, shared.ring, turn.round, self.move)
-            x, after = now.x, trees.where(stays, client, now)
-
-        def update(k: ArrayLike, made: tuple[PyTree, Array]) -> tuple[PyTree, Array]:
-            y, c = made
-            rows, z = self.steps.sample(view, keys.at(key, k)), self.z(shared.seed, k, y)
-            here = spec.step_scale * jax.lax.map(lambda p: self.slope(y, z(p), rows), jnp.arange(self.P))
-            return self.step(y, shared.seed, k, here), c.at[k].set(here.astype(c.dtype))
-
-        made = jnp.minimum(turn.steps, self.K)
-        _, c = jax.lax.fori_loop(0, made, update, (x, jnp.zeros((self.K, self.P))))
-        return after, Up(jnp.where(known | stays, c, jnp.nan))
-
-    def slope(self, y: PyTree, z: PyTree, rows: PyTree) -> Float[Array, ""]:
-        return (self.f(trees.axpy(self.mu, z, y), rows) - self.f(trees.axpy(-self.mu, z, y), rows)) / (2.0 * self.mu)
-
-    def aggregate(self, server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        seed, c, ring = seed_of(keys.at(round.key, Tag.DIRECTION)), trees.mean_over(round.arrived, ups.c), server.ring
-        x = self.move(server.x, seed, c)
-        kept = ring.with_round(round.round, seed, c) if isinstance(ring, Ring) else ()
-        return Server(x, kept), Info(trees.norm(trees.sub(x, server.x)))

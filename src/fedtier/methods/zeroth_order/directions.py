@@ -11,7 +11,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Key, PyTree, UInt32
+from jaxtyping import Array, Float, Key, PyTree, UInt32
 
 from ... import keys, trees
 from ..two_levels.smoothing import normal, orthonormal
@@ -29,6 +29,15 @@ def directions(kind: str, key: Key[Array, ""], like: PyTree, count: int) -> Dire
         return lambda p: normal(keys.at(key, p), like)
     rows = trees.scale(float(trees.size(like)) ** 0.5, orthonormal(key, like, count))
     return lambda p: trees.take(rows, p)
+
+
+def mean_slope(value: Callable[[Array], Array], z: Directions, like: Array, count: int, mu: float | Float[Array, ""]) -> Array:
+    """The mean over the directions of z (value(mu z) - value(-mu z))/2mu: an estimate of the gradient of `value` at 0."""
+
+    def along(p: ArrayLike, g: Array) -> Array:
+        return g + ((value(mu * z(p)) - value(-mu * z(p))) / (2.0 * mu * count)).astype(g.dtype) * z(p)
+
+    return jax.lax.fori_loop(0, count, along, jnp.zeros_like(like))
 
 
 def seed_of(key: Key[Array, ""]) -> Seed:

@@ -17,7 +17,6 @@ can be had, nor with many numbers in q. State: s_i.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -34,7 +33,8 @@ from ..averaging.fedavg import LOCAL, Info, weights_of
 from ..method import ClientSpec, Method, Round, Turn
 from ..parts import check_parts, check_plain
 from ..solvers import ProjectedSgd
-from .directions import PROBES, directions
+from .directions import PROBES, directions, mean_slope
+from .pair import first, with_first
 
 Real = float | Float[Array, ""]
 
@@ -74,61 +74,41 @@ def zoopfl(
     positive("remap_rate", remap_rate)
     choice("probes", probes, PROBES)
     choice("weighting", weighting, ("data", "uniform"))
-    P, mu = perturbations, smoothing
     gradient = jax.grad(problem.f1)
 
     def at_client(client: Client, shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[Client, Up]:
         key, aim = keys.at(turn.key, Tag.SOLVE), keys.at(turn.key, Tag.DIRECTION)
 
         def step(t: ArrayLike, y: PyTree) -> PyTree:
-            rows, q = local.sample(view, keys.at(key, t)), _first(y)
-            z = directions(probes, keys.at(aim, t), q, P)
-
-            g = _estimate(lambda shift: problem.f1(_with_first(y, q + shift), rows), z, q, P, mu)
-            slope = _with_first(gradient(y, rows), jnp.asarray(remap_rate, q.dtype) * g)
+            rows, q = local.sample(view, keys.at(key, t)), first(y)
+            z = directions(probes, keys.at(aim, t), q, perturbations)
+            g = mean_slope(lambda shift: problem.f1(with_first(y, q + shift), rows), z, q, perturbations, smoothing)
+            slope = with_first(gradient(y, rows), jnp.asarray(remap_rate, q.dtype) * g)
             return trees.axpy(-local.step(t) * spec.step_scale, slope, y)
 
-        y = jax.lax.fori_loop(0, turn.steps, step, _with_first(client.y, shared.q))
-        return Client(_with_first(y, _first(client.y))), Up(_first(y) - shared.q)
+        y = jax.lax.fori_loop(0, turn.steps, step, with_first(client.y, shared.q))
+        return Client(with_first(y, first(client.y))), Up(first(y) - shared.q)
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
         weights = weights_of(specs, weighting)
         delta = trees.mean_over(round.arrived, ups.delta, weights)
-        return Server(_with_first(server.x, _first(server.x) + delta)), Info(trees.norm(delta))
+        return Server(with_first(server.x, first(server.x) + delta)), Info(trees.norm(delta))
 
     def personal_model(client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
         def behind(y: PyTree, rows: PyTree) -> PyTree:
-            return _with_first(gradient(y, rows), jnp.zeros_like(_first(y)))
+            return with_first(gradient(y, rows), jnp.zeros_like(first(y)))
 
-        start = _with_first(client.y, _first(x))
+        start = with_first(client.y, first(x))
         return local.descend(behind, start, view, spec, turn.steps, keys.at(turn.key, Tag.PERSONAL))
 
     return Method(
         name="zoopfl",
         server_init=Server,
         client_init=lambda x, spec: Client(x),
-        broadcast=lambda server, opening: Shared(_first(server.x)),
+        broadcast=lambda server, opening: Shared(first(server.x)),
         local=at_client,
         aggregate=aggregate,
         global_model=lambda server: server.x,
         personal_model=personal_model,
         seat=True,
     )
-
-
-def _estimate(value: Callable[[Array], Array], z: Callable[[ArrayLike], Array], q: Array, P: int, mu: Real) -> Array:
-    """The mean over P directions of z (value(mu z) - value(-mu z))/2mu."""
-
-    def along(p: ArrayLike, g: Array) -> Array:
-        return g + ((value(mu * z(p)) - value(-mu * z(p))) / (2.0 * mu * P)).astype(g.dtype) * z(p)
-
-    return jax.lax.fori_loop(0, P, along, jnp.zeros_like(q))
-
-
-def _first(tree: PyTree) -> Array:
-    return jax.tree.leaves(tree)[0]
-
-
-def _with_first(tree: PyTree, leaf: Array) -> PyTree:
-    leaves, structure = jax.tree.flatten(tree)
-    return jax.tree.unflatten(structure, [leaf, *leaves[1:]])
