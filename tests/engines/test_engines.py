@@ -157,6 +157,10 @@ def projects_even_without_a_step(problem):
     return method._replace(local=local)
 
 
+def weighs_by_rows_but_claims_equal_weights(problem):
+    return fedavg(problem)._replace(sums=fedavg(problem, weighting="uniform").sums)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("factory", "claim"),
@@ -167,6 +171,7 @@ def projects_even_without_a_step(problem):
         (with_aggregate(changes_the_type), "states keep their shapes and types"),
         (sends_two_arrays_of_one_name, "messages survive the codec"),
         (projects_even_without_a_step, "H = 0 for all is as if nobody had replied"),
+        (weighs_by_rows_but_claims_equal_weights, "a round depends on sums alone, as the method says"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

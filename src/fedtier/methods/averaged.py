@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, PyTree
 
 from .. import trees
 from ..errors import whole
-from .method import Method, Opening, Round, Turn
+from .method import Contribution, Method, Opening, Round, Sums, Turn
+from .summed import known_sums
 
 
 class Server(NamedTuple):
@@ -30,9 +31,16 @@ def averaged(method: Method, power: int) -> Method:
 
     def aggregate(server: Server, owns: PyTree, ups: PyTree, specs: PyTree, round: Round) -> tuple[Server, PyTree]:
         inner, info = method.aggregate(server.inner, owns, ups, specs, round)
-        share = (power + 1.0) / (round.round + power + 1.0)
+        return after(server, inner, round.round), info
+
+    def conclude(server: Server, total: Contribution, opening: Opening) -> tuple[Server, PyTree]:
+        inner, info = known_sums(method).conclude(server.inner, total, opening)
+        return after(server, inner, opening.round), info
+
+    def after(server: Server, inner: PyTree, number: Int[Array, ""]) -> Server:
+        share = (power + 1.0) / (number + power + 1.0)
         x = method.global_model(inner)
-        return Server(inner, trees.axpy(share, trees.sub(x, server.average), server.average)), info
+        return Server(inner, trees.axpy(share, trees.sub(x, server.average), server.average))
 
     def broadcast(server: Server, opening: Opening) -> PyTree:
         return method.broadcast(server.inner, opening)
@@ -51,4 +59,5 @@ def averaged(method: Method, power: int) -> Method:
         offer=None if method.offer is None else offer,
         aggregate=aggregate,
         global_model=lambda server: server.average,
+        sums=None if method.sums is None else Sums(method.sums.share, conclude),
     )

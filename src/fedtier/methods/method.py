@@ -21,9 +21,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import jax
 from jax import numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int, Key, PyTree, Real
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Real
 
-from .. import keys
+from .. import keys, trees
 from ..federation import View
 
 
@@ -176,8 +176,60 @@ class Briefed(NamedTuple):
     offer: PyTree  # what the server has told this client
 
 
+class Contribution(NamedTuple):
+    """What one client adds to the sums of a round; or, added over the clients that arrived, those sums."""
+
+    value: PyTree  # w_i times what is averaged, which is 0 for a client that changes nothing
+    weight: Float[Array, "*S"]  # w_i; its sum is what the mean divides by
+    moved: Float[Array, "*S"]  # 1 where the client says anything: it has made a step
+
+    @property
+    def mean(self) -> PyTree:
+        """Of a sum: the mean of what is averaged; zeros where nobody arrived."""
+        return trees.scale(1.0 / jnp.where(self.weight > 0, self.weight, 1.0), self.value)
+
+    def times(self, w: Float[Array, ""]) -> Contribution:
+        """Of a client that counts as any other: with the weight w instead."""
+        return self._replace(value=trees.scale(w, self.value), weight=w * self.weight)
+
+    def over(self, arrived: Bool[Array, "S"]) -> Contribution:
+        """Of the contributions of a cohort, leading axis S: their sum over those that arrived."""
+        return trees.weighted_sum(arrived.astype(jnp.float32), self)
+
+
+def counted_alike(value: PyTree) -> Contribution:
+    """The contribution of a client that counts as much as any other."""
+    return Contribution(value, jnp.ones(()), jnp.ones(()))
+
+
+@runtime_checkable
+class Share(Protocol):
+    def __call__(self, up: PyTree, spec: ClientSpec, /) -> Contribution:
+        """What a client's reply adds to the sums of the round."""
+        ...
+
+
+@runtime_checkable
+class Conclude(Protocol):
+    def __call__(self, server: PyTree, total: Contribution, opening: Opening, /) -> tuple[PyTree, PyTree]:
+        """What `aggregate` returns, from the sums of the round alone: nothing else is known of who replied, or what."""
+        ...
+
+
+class Sums(NamedTuple):
+    """The claim that a round depends on its replies through sums alone, so that nobody need see a single reply:
+
+        aggregate(server, owns, ups, specs, round) = conclude(server, sum over the arrived of share(up, spec), round.opening)
+
+    up to rounding. What may be done to replies then is what may be done to a sum: to mask its terms, to add noise to it.
+    """
+
+    share: Share
+    conclude: Conclude
+
+
 class Method(NamedTuple):
-    """See the module. `()` is a fine state or message where there is none. The last six fields are what others may ask
+    """See the module. `()` is a fine state or message where there is none. The last seven fields are what others may ask
     about a method instead of testing its name."""
 
     name: str
@@ -197,6 +249,7 @@ class Method(NamedTuple):
     foreign: bool = False  # is a client's part a solve and nothing else, so that a program of its own can do it?
     buffer: int = 0  # replies after which the server makes a step, each to a broadcast of its own age; 0: rounds wait for all
     lower_level: bool = False  # is the personal model y_i(x), the solution of the lower level?
+    sums: Sums | None = None  # does a round depend on its replies through sums alone? None: it may not
 
     def briefed(self, client: PyTree, server: PyTree, turn: Turn) -> PyTree:
         """The client's state as `personal_model` takes it: with what the server offers, where the method offers anything."""

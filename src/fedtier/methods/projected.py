@@ -26,7 +26,8 @@ from ..errors import FedtierError, choice, whole
 from ..federation import View
 from ..keys import Tag
 from .averaging import fedavg
-from .method import ClientSpec, Method, Opening, Round, Turn
+from .method import ClientSpec, Contribution, Method, Opening, Round, Sums, Turn
+from .summed import known_sums
 from .zeroth_order.directions import PROBES, Directions, Seed, directions, key_of, seed_of
 
 
@@ -61,17 +62,28 @@ def projected(method: Method, count: int, *, probes: str = "normal") -> Method:
         return after, Up(jax.lax.map(lambda k: trees.dot(up.delta, z(k)), jnp.arange(count)))
 
     def aggregate(server: PyTree, owns: PyTree, ups: Up, specs: PyTree, round: Round) -> tuple[PyTree, PyTree]:
-        x, replies = method.global_model(server), ups.c.shape[0]
-        z, none = drawn(seed(round.opening), x), trees.map(lambda a: jnp.zeros((replies, *a.shape), a.dtype), x)
+        return method.aggregate(server, owns, fedavg.Up(moves(server, ups.c, round.opening)), specs, round)
+
+    def moves(server: PyTree, c: Float[Array, "S K"], opening: Opening) -> PyTree:
+        """The moves that the numbers stand for, leading axis S."""
+        x, replies = method.global_model(server), c.shape[0]
+        z, none = drawn(seed(opening), x), trees.map(lambda a: jnp.zeros((replies, *a.shape), a.dtype), x)
 
         def along(c: Float[Array, "S"], direction: PyTree) -> PyTree:
             return jax.vmap(trees.scale, in_axes=(0, None))(c / count, direction)
 
-        delta = jax.lax.fori_loop(0, count, lambda k, moves: trees.add(moves, along(ups.c[:, k], z(k))), none)
-        return method.aggregate(server, owns, fedavg.Up(delta), specs, round)
+        return jax.lax.fori_loop(0, count, lambda k, moves: trees.add(moves, along(c[:, k], z(k))), none)
+
+    def share(up: Up, spec: ClientSpec) -> Contribution:
+        return known_sums(method).share(fedavg.Up(up.c), spec)  # linear in its one argument, whatever that stands for
+
+    def conclude(server: PyTree, total: Contribution, opening: Opening) -> tuple[PyTree, PyTree]:
+        whole = trees.take(moves(server, total.value[None], opening), 0)
+        return known_sums(method).conclude(server, total._replace(value=whole), opening)
 
     return method._replace(
         broadcast=lambda server, opening: Shared(seed(opening), method.broadcast(server, opening)),
         local=local,
         aggregate=aggregate,
+        sums=None if method.sums is None else Sums(share, conclude),
     )

@@ -12,8 +12,10 @@ from jaxtyping import Array, PyTree
 from ... import keys, trees
 from ...errors import choice
 from ...federation import Federation, Plan, build, partition
-from ...methods.method import Method, Opening, turn_of
+from ...methods.method import Method, Opening, Round, turn_of, turns_of
+from ...methods.summed import by_sums
 from ...problem import Bilevel, Rows, box, cross_entropy, softmax, supervised
+from ...protocol import message_shapes
 from ...storage import named_arrays
 from ..compiled import compiled
 from ..engine import Engine, State
@@ -43,6 +45,7 @@ def method_claims(factory: Factory, only: Sequence[str] = ()) -> list[Claim]:
         ("H = 0 for all is as if nobody had replied", bench.no_steps_no_change),
         ("a lost reply is ignored, whatever it holds", bench.lost_replies_are_ignored),
         ("the order of the cohort does not matter", bench.order_does_not_matter),
+        *([("a round depends on sums alone, as the method says", bench.sums_suffice)] if bench.method.sums else []),
     )
     for name in only:
         choice("only", name, [claim for claim, _ in claims])
@@ -158,6 +161,31 @@ class _Bench:
     def order_does_not_matter(self) -> None:
         turned = trees.map(lambda table: table[:, ::-1], self.plan)
         close(self.play(plan=turned), self.play(), "cohort in reverse order")
+
+    def sums_suffice(self) -> None:
+        """On drawn replies, with one lost and with all lost. No local step is compiled for it."""
+        state, federation, method = self.play(), self.federation, self.method
+        view, number, ids = federation.view(federation.server), jnp.asarray(ROUNDS), jnp.asarray(self.plan.ids[1])
+        one = trees.take(state.clients, 0), view, trees.take(federation.spec, 0)
+        shapes, rng = message_shapes(method, state.server, *one, CLIENTS), np.random.default_rng(0)
+
+        def drawn(a: jax.ShapeDtypeStruct) -> np.ndarray:
+            shape = (ids.size, *a.shape)
+            return (rng.standard_normal(shape) if jnp.issubdtype(a.dtype, jnp.inexact) else rng.integers(0, 2, shape)).astype(
+                a.dtype
+            )
+
+        def both(ups: PyTree, arrived: Array) -> tuple[PyTree, PyTree]:
+            round = Round(number, ids, arrived, CLIENTS, view, keys.at(keys.root(0), number, 0))
+            turns = turns_of(number, ids, jnp.ones_like(ids), keys.root(0), None)
+            owns = jax.vmap(method.address, in_axes=(None, 0))(state.server, turns)
+            given = (state.server, owns, ups, trees.take(federation.spec, ids), round)
+            return by_sums(method).aggregate(*given), method.aggregate(*given)
+
+        ups, compare = trees.map(drawn, shapes.up), jax.jit(both)
+        for arrived in (self.plan.arrived[1], np.zeros(ids.size, bool)):
+            by_total, by_replies = compare(ups, jnp.asarray(arrived))
+            close(by_total, by_replies, "the sums against the replies")
 
 
 def _poison(a: Array) -> Array:

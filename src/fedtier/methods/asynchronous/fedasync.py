@@ -79,4 +79,4 @@ def fedasync(
         delta = trees.scale(blending, discounted_mean(round, moves, jnp.ones_like(specs.weight), discounts))
         return Server(trees.add(server.x, delta)), Info(trees.norm(delta), jnp.mean(round.ages.astype(jnp.float32)))
 
-    return plain._replace(local=at_client, aggregate=aggregate, buffer=1, foreign=False)
+    return plain._replace(local=at_client, aggregate=aggregate, buffer=1, foreign=False, sums=None)

@@ -57,4 +57,4 @@ def fedbuff(
         return Server(trees.add(server.x, delta)), Info(trees.norm(delta), jnp.mean(round.ages.astype(jnp.float32)))
 
     plain = averaging("fedbuff", problem, lambda y, x: trees.zeros_like(y), local, weighting, personal)
-    return plain._replace(aggregate=aggregate, buffer=buffer, foreign=False)
+    return plain._replace(aggregate=aggregate, buffer=buffer, foreign=False, sums=None)

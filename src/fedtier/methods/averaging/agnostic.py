@@ -87,6 +87,7 @@ def agnostic(
         server_init=lambda x: Server(x, jnp.zeros(members), x),
         local=at_client,
         aggregate=aggregate,
+        sums=None,
         global_model=lambda server: server.average,
         foreign=False,
     )

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from ...federation import View
-from ..method import ClientSpec, Method, Round, Turn
+from ..method import ClientSpec, Contribution, Method, Round, Sums, Turn
+from ..summed import known_sums
+from .fedavg import Up
 
 
 class Counted(NamedTuple):
@@ -27,4 +29,8 @@ def counted(base: Method, name: str) -> Method:
         client, up = base.local(client, shared, own, view, spec, turn)
         return client, Counted(up.delta, turn.steps)
 
-    return base._replace(name=name, local=at_client)
+    def share(up: Counted, spec: ClientSpec) -> Contribution:
+        return sums.share(Up(up.delta), spec)._replace(moved=(up.steps > 0).astype(jnp.float32))
+
+    sums = known_sums(base)
+    return base._replace(name=name, local=at_client, sums=Sums(share, sums.conclude))

@@ -24,7 +24,7 @@ from ...errors import choice, not_negative
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
-from ..method import ClientSpec, Method, Round, Turn
+from ..method import ClientSpec, Contribution, Method, Round, Share, Sums, Turn, counted_alike
 from ..parts import check_parts
 from ..personal import PersonalRule, global_model, without_lower_level
 from ..solvers import ProjectedSgd, projected_sgd
@@ -68,6 +68,15 @@ def weights_of(specs: PyTree, weighting: str) -> Float[Array, "S"]:
     return specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
 
 
+def share_of(weighting: str) -> Share:
+    """The share of a reply that is `Up`: its move, by the client's weight."""
+
+    def share(up: Up, spec: ClientSpec) -> Contribution:
+        return counted_alike(up.delta).times(jnp.asarray(weights_of(spec, weighting), jnp.float32))
+
+    return share
+
+
 def averaging(
     name: str,
     problem: Bilevel,
@@ -90,10 +99,13 @@ def averaging(
         y = local.descend(lambda y, rows: trees.add(gradient(y, rows), pull(y, x)), x, view, spec, turn.steps, key)
         return client, Up(trees.sub(y, x))
 
-    def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        delta = combine(round.arrived, ups.delta, weights_of(specs, weighting))
-        return Server(trees.add(server.x, delta)), Info(trees.norm(delta))
+    def aggregate(server: PyTree, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[PyTree, Info]:
+        return moved(server, combine(round.arrived, ups.delta, weights_of(specs, weighting)))
 
+    def moved(server: PyTree, delta: PyTree) -> tuple[PyTree, Info]:  # `Server`, or one that has more than x
+        return server._replace(x=trees.add(server.x, delta)), Info(trees.norm(delta))
+
+    sums = Sums(share_of(weighting), lambda server, total, at: moved(server, total.mean))
     return Method(
         name=name,
         server_init=Server,
@@ -104,4 +116,5 @@ def averaging(
         personal_model=without_lower_level(personal, problem),
         seat=True,
         foreign=True,
+        sums=sums if combine is trees.mean_over else None,
     )

@@ -20,14 +20,14 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Num, PyTree
 
 from ... import keys, trees
 from ...errors import positive
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
-from ..method import ClientSpec, Method, Round, Turn
+from ..method import ClientSpec, Contribution, Method, Round, Sums, Turn
 from ..parts import check_parts
 from ..personal import PersonalRule, without_lower_level
 from ..solvers import ProjectedSgd
@@ -70,11 +70,17 @@ def feddyn(
 
     def aggregate(server: Server, owns: tuple, ups: Counted, specs: PyTree, round: Round) -> tuple[Server, Info]:
         moved = round.arrived & (ups.steps > 0)
-        delta, share = trees.mean_over(moved, ups.delta), jnp.sum(moved) / round.clients  # |S|/m
-        h = trees.axpy(-proximity * share, delta, server.h)
+        return after_move(server, trees.mean_over(moved, ups.delta), jnp.sum(moved), round.clients)
+
+    def after_move(server: Server, delta: PyTree, moved: Num[Array, ""], clients: int) -> tuple[Server, Info]:
+        h = trees.axpy(-proximity * moved / clients, delta, server.h)  # |S|/m
         x = trees.axpy(-1.0 / proximity, h, trees.add(server.x, delta))
-        after = trees.where(jnp.any(moved), Server(x, h), server)
+        after = trees.where(moved > 0, Server(x, h), server)
         return after, Info(trees.norm(trees.sub(after.x, server.x)))
+
+    def share(up: Counted, spec: ClientSpec) -> Contribution:
+        moved = (up.steps > 0).astype(jnp.float32)
+        return Contribution(trees.scale(moved, up.delta), moved, moved)
 
     return Method(
         name="feddyn",
@@ -86,4 +92,5 @@ def feddyn(
         global_model=lambda server: server.x,
         personal_model=without_lower_level(personal, problem),
         seat=True,
+        sums=Sums(share, lambda server, total, opening: after_move(server, total.mean, total.weight, opening.clients)),
     )

@@ -63,5 +63,6 @@ def fedexp(
     return base._replace(
         server_init=lambda x: Server(x, x),
         aggregate=aggregate,
+        sums=None,
         global_model=lambda server: trees.scale(0.5, trees.add(server.x, server.before)),
     )

@@ -59,4 +59,4 @@ def fednova(
         delta = trees.weighted_sum(jnp.sum(p * path) * p / path, ups.delta)
         return Server(trees.add(server.x, delta)), Info(trees.norm(delta))
 
-    return base._replace(local=at_client, aggregate=aggregate, foreign=False)
+    return base._replace(local=at_client, aggregate=aggregate, foreign=False, sums=None)

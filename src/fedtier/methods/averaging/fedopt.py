@@ -14,8 +14,7 @@ Federated Visual Classification", 2019, https://arxiv.org/abs/1909.06335
 
 As published there is no correction of the bias of m and v, which optax.adam has. Where no client made a step, m, v and x stay.
 FedAvgM at beta_1 = 0, eta = 1 is FedAvg; FedAdam at beta_1 = beta_2 = 0, eta = tau, tau -> inf too. FedAdam and FedYogi
-move a coordinate by about eta a round wherever |d| is above tau: with a constant eta they do not settle. Do not use them where
-clients agree and FedAvg's own step is right. State: m and v at the server, none at a client.
+move a coordinate by about eta a round wherever |d| is above tau: with a constant eta they do not settle.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from ... import trees
 from ...errors import positive, share
 from ...problem import Bilevel
 from ...schedules import StepSize, as_schedule, constant
-from ..method import Method, Round
+from ..method import Method, Opening, Round, Sums
 from ..personal import PersonalRule
 from ..solvers import ProjectedSgd
+from ..summed import known_sums
 from .counted import Counted, counted
 from .fedavg import LOCAL, PERSONAL, Info, fedavg
-from .fedavg import Server as Average
 
 Update = Callable[["Server", PyTree], tuple[PyTree, "Server"]]  # (state, d) -> (the direction, the state but for x)
 
@@ -109,10 +108,13 @@ def _fedopt(base: Method, update: Update, first_v: Callable[[PyTree], PyTree], l
     eta = as_schedule("server_lr", lr, constant)
 
     def aggregate(server: Server, owns: tuple, ups: Counted, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        averaged, _ = base.aggregate(Average(trees.zeros_like(server.x)), owns, ups, specs, round)  # FedAvg from 0
-        along, after = update(server, averaged.x)
-        after = after._replace(x=trees.axpy(eta(round.round), along, server.x))
-        after = trees.where(ups.moved(round), after, server)
+        averaged, _ = base.aggregate(base.server_init(trees.zeros_like(server.x)), owns, ups, specs, round)  # FedAvg from 0
+        return moved(server, averaged.x, ups.moved(round), round.opening)
+
+    def moved(server: Server, d: PyTree, anybody: Bool[Array, ""], opening: Opening) -> tuple[Server, Info]:
+        along, after = update(server, d)
+        after = trees.where(anybody, after._replace(x=trees.axpy(eta(opening.round), along, server.x)), server)
         return after, Info(trees.norm(trees.sub(after.x, server.x)))
 
-    return base._replace(server_init=lambda x: Server(x, trees.zeros_like(x), first_v(x)), aggregate=aggregate)
+    sums = Sums(known_sums(base).share, lambda server, total, at: moved(server, total.mean, total.moved > 0, at))
+    return base._replace(server_init=lambda x: Server(x, trees.zeros_like(x), first_v(x)), aggregate=aggregate, sums=sums)

@@ -27,7 +27,7 @@ from ...errors import choice, positive
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
-from ..method import ClientSpec, Method, Round, Turn
+from ..method import ClientSpec, Contribution, Method, Round, Sums, Turn, counted_alike
 from ..parts import check_parts
 from ..personal import PersonalRule, without_lower_level
 from ..solvers import ProjectedSgd
@@ -78,10 +78,15 @@ def scaffold(
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
         weights = weights_of(specs, weighting)  # their mean over all clients is 1
-        delta = trees.scale(server_rate, trees.mean_over(round.arrived, ups.delta_y, weights))
         share = jnp.sum(round.arrived * weights) / round.clients  # |S|/m
-        c = trees.axpy(share, trees.mean_over(round.arrived, ups.delta_c, weights), server.c)
-        return Server(trees.add(server.x, delta), c), Info(trees.norm(delta))
+        return moved(server, trees.mean_over(round.arrived, ups, weights), share)
+
+    def moved(server: Server, mean: Up, share: Float[Array, ""]) -> tuple[Server, Info]:
+        delta = trees.scale(server_rate, mean.delta_y)
+        return Server(trees.add(server.x, delta), trees.axpy(share, mean.delta_c, server.c)), Info(trees.norm(delta))
+
+    def share(up: Up, spec: ClientSpec) -> Contribution:
+        return counted_alike(up).times(jnp.asarray(weights_of(spec, weighting), jnp.float32))
 
     return Method(
         name="scaffold",
@@ -93,4 +98,5 @@ def scaffold(
         global_model=lambda server: server.x,
         personal_model=without_lower_level(personal, problem),
         seat=True,
+        sums=Sums(share, lambda server, total, opening: moved(server, total.mean, total.weight / opening.clients)),
     )

@@ -98,6 +98,7 @@ def cfl(
         address=own,
         local=at_client,
         aggregate=aggregate,
+        sums=None,
         global_model=lambda server: trees.take(server.x, largest(server)),
         offer=own,
         personal_model=personal_model,

@@ -111,6 +111,7 @@ def ifca(
         broadcast=lambda server, opening: Shared(server.x),
         local=at_client,
         aggregate=aggregate,
+        sums=None,
         global_model=lambda server: trees.take(server.x, jnp.argmax(server.chosen)),
         offer=lambda server, turn: server.x,
         personal_model=personal_model,

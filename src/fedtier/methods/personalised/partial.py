@@ -28,8 +28,8 @@ from ...errors import whole
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
-from ..averaging.fedavg import LOCAL, Info, Shared, Up, fedavg
-from ..method import ClientSpec, Method, Round, Turn
+from ..averaging.fedavg import LOCAL, Shared, Up, fedavg
+from ..method import ClientSpec, Method, Turn
 from ..solvers import ProjectedSgd
 from .leaves import check_rule, join, split, tell_ends
 
@@ -99,10 +99,6 @@ def partial(name: str, problem: Bilevel, kept: str, kept_steps: int | None, loca
         tell_ends(name, x, kept)
         return Server(*split(x, kept))
 
-    def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        after, info = base.aggregate(base.server_init(server.x), owns, ups, specs, round)
-        return server._replace(x=after.x), info
-
     def personal_model(client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
         parts, key = Parts(split(x, kept)[0], client.v), keys.at(turn.key, Tag.PERSONAL)
         return join(*moved("v", parts, view, spec, turn.steps, key))
@@ -113,7 +109,6 @@ def partial(name: str, problem: Bilevel, kept: str, kept_steps: int | None, loca
         client_init=lambda x, spec: Client(split(x, kept)[1]),
         broadcast=lambda server, opening: Shared(server.x),
         local=at_client,
-        aggregate=aggregate,
         global_model=lambda server: join(server.x, server.start),
         personal_model=personal_model,
         foreign=False,

@@ -29,8 +29,9 @@ from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
 from ..averaging.fedavg import LOCAL, Info, Server, Shared, Up, fedavg
-from ..method import ClientSpec, Method, Round, Turn
+from ..method import ClientSpec, Contribution, Method, Opening, Round, Sums, Turn
 from ..solvers import ProjectedSgd, walk
+from ..summed import known_sums
 
 Real = float | Float[Array, ""]
 
@@ -94,6 +95,9 @@ def envelope(
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
         return base.aggregate(server, owns, Up(trees.scale(server_rate, ups.delta)), specs, round)
 
+    def conclude(server: Server, total: Contribution, opening: Opening) -> tuple[Server, Info]:
+        return known_sums(base).conclude(server, total._replace(value=trees.scale(server_rate, total.value)), opening)
+
     def personal_model(client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
         steps, key = inner_steps * turn.steps, keys.at(turn.key, Tag.PERSONAL)
         return local.descend(lambda theta, rows: lower(x, theta, rows, spec), client.theta, view, spec, steps, key)
@@ -106,4 +110,5 @@ def envelope(
         personal_model=personal_model,
         solves=inner_steps,
         foreign=False,
+        sums=Sums(known_sums(base).share, conclude),
     )

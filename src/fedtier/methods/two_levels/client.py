@@ -17,7 +17,7 @@ from ...problem import Bilevel
 from ..method import ClientSpec, Turn
 from ..solvers import LowerLevel, ProjectedSgd
 from .estimator import ClientSide, Estimator
-from .probes import Models, Own, Probes, Values, kept
+from .probes import Models, Own, Probes, Slopes, Values, kept
 from .pull import Estimate
 from .server import Shared
 
@@ -39,6 +39,7 @@ class AtClient:
     coupled: bool
     models: bool  # do the models go up?
     warm: bool  # do solves start at the client's last solution?
+    common: bool  # are the directions those of the round, so that slopes are enough?
 
     def init(self, x: PyTree, spec: ClientSpec) -> Client:
         kept = self.estimator.guides
@@ -46,9 +47,10 @@ class AtClient:
         return Client(x if self.warm else (), guides)
 
     def local(
-        self, client: Client, shared: Shared, own: Own, view: View, spec: ClientSpec, turn: Turn
-    ) -> tuple[Client, Values | Models | Estimate]:
+        self, client: Client, shared: Shared, own: Own | tuple[()], view: View, spec: ClientSpec, turn: Turn
+    ) -> tuple[Client, Values | Models | Estimate | Slopes]:
         x, K, key = shared.x, self.estimator.directions, keys.at(turn.key, Tag.SOLVE)
+        drawn = own.key if isinstance(own, Own) else shared.key
         solve, factor = self.solver.solver(self.problem), self.solver.factor(self.problem, x, x, view, spec, key)
 
         def solve_at(point: PyTree, draw: ArrayLike, steps: ArrayLike) -> PyTree:
@@ -56,7 +58,7 @@ class AtClient:
             return solve(point, first, view, spec, steps, key if self.coupled else keys.at(key, draw), factor)
 
         if K:
-            v = self.estimator.propose(own.key, x, self._guides(client, shared))
+            v = self.estimator.propose(drawn, x, self._guides(client, shared))
             points = self.probes.points(x, v)
             draws = jnp.arange(2 * K).reshape(2, K)
             ys = jax.vmap(jax.vmap(lambda point, draw: solve_at(point, draw, turn.steps)))(points, draws)
@@ -66,11 +68,13 @@ class AtClient:
             f2 = Values(*[self.problem.f2(x, y, spec)[None]] * 2)
         after = self._remember(client, x, y, turn)
         solved = turn.steps > 0
+        if self.common:
+            return after, kept(solved, Slopes(self.probes.slopes(f2)))
         if not self.estimator.private:
             up = Models(trees.take(ys, 0), trees.take(ys, 1), solved) if self.models else kept(solved, f2)
             return after, up
         side = ClientSide(self.problem, x, y, view, spec, keys.at(turn.key, Tag.HESSIAN))
-        g = self.estimator.estimate(self.probes.slopes(f2), v, own.key, side)
+        g = self.estimator.estimate(self.probes.slopes(f2), v, drawn, side)
         return after, kept(solved, self.probes.whole(f2, v, g))
 
     def personal_model(self, client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:

@@ -26,4 +26,4 @@ def controlled(inner: Estimator) -> Estimator:
         expected = jax.vmap(lambda direction: trees.dot(d, direction))(v)
         return trees.add(d, inner.estimate(slopes - expected, v, key, client))
 
-    return inner._replace(name=f"{inner.name} + control", private=True, estimate=estimate)
+    return inner._replace(name=f"{inner.name} + control", private=True, common=False, estimate=estimate)

@@ -36,6 +36,7 @@ def zo_hfl_keys(
     start: str = "probe",
     remembered: int = 0,
     fading: bool = False,
+    shared_directions: bool = False,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
     bounded: bool = False,
@@ -47,10 +48,10 @@ def zo_hfl_keys(
     trust: float = 0.0,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
-    """estimator "auto" is guided, the best by measurement (docs/estimators.md), and sphere where only values or models may
-    leave a client; fine_tune = 0 leaves the personal model to the lower level."""
+    """estimator "auto" is guided, the best by measurement (docs/estimators.md), and sphere where only values, models or
+    slopes may leave a client; fine_tune = 0 leaves the personal model to the lower level."""
     if estimator == "auto":
-        estimator = "sphere" if uplink in ("values", "models") else "guided"
+        estimator = "sphere" if uplink in ("values", "models") or shared_directions else "guided"
     probes = {"smoothing": smoothing, "directions": directions, "guide": guide, "mix": mix, "control": control}
     return {
         "estimator": _estimator(estimator, probes),
@@ -62,6 +63,7 @@ def zo_hfl_keys(
         "start": start,
         "remembered": remembered,
         "fading": fading,
+        "shared_directions": shared_directions,
     }
 
 

@@ -61,6 +61,7 @@ class Estimator(NamedTuple):
     private: bool = True  # True: only the client can form g, so g goes up; False: the server can, from the values
     guides: int = 0  # how many recent displacements x - y the client remembers
     served: bool = False  # does the server send its gradient as the first guide?
+    common: bool = False  # are the directions, and g from the slopes, known to all who have read the round's broadcast?
     stretched: bool = False  # is g longer than f2's slope along it, to make up for the directions that were not tried?
 
     @property

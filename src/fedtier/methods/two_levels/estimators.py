@@ -71,5 +71,5 @@ def _isotropic(
         n = trees.size(trees.take(v, 0))
         return trees.weighted_sum(n / slopes.shape[0] * slopes, v)  # unbiased, because E n v v^T = I
 
-    chosen = Estimator(name, propose, estimate, smoothing, directions, private=False, stretched=True)
+    chosen = Estimator(name, propose, estimate, smoothing, directions, private=False, common=True, stretched=True)
     return controlled(chosen) if control else chosen

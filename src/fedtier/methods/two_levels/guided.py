@@ -63,7 +63,7 @@ def guided(
 
     chosen = Estimator(
         "guided", propose, estimate, smoothing, directions,
-        guides=guides - served, served=served, stretched=random > 0 or mix > 0,
+        guides=guides - served, served=served, common=served and guides == 1, stretched=random > 0 or mix > 0,
     )  # fmt: skip
     return controlled(chosen) if control else chosen
 

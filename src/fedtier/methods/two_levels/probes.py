@@ -34,6 +34,10 @@ class Models(NamedTuple):
     solved: Bool[Array, ""]  # is H_i > 0?
 
 
+class Slopes(NamedTuple):
+    s: Float[Array, "K"]  # (f2(x + eta v_k, y+) - f2(x - eta v_k, y-)) / 2 eta; 0 where H_i = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Probes:
     """What both sides compute alike."""

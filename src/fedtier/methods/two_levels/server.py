@@ -16,13 +16,14 @@ from ..descent import Descent, ServerDescent
 from ..method import Opening, Round
 from . import pull
 from .estimator import Estimator
-from .probes import Models, Own, Probes, Values
+from .probes import Models, Own, Probes, Slopes, Values
 from .pull import Estimate, Replies
 
 
 class Shared(NamedTuple):
     x: PyTree  # x_r [n]
     guide: PyTree = ()  # where the server guides: grad f1(x_r) on a minibatch [n]
+    key: PyTree = ()  # with shared directions: the key that draws v_r
 
 
 class Server(NamedTuple):
@@ -45,22 +46,35 @@ class AtServer:
     descent: ServerDescent
     remembered: int
     fading: bool
+    common: bool  # are the directions those of the round?
 
     def init(self, x: PyTree) -> Server:
         return Server(self.descent.init(x), pull.none(x, self.remembered) if self.remembered else ())
 
     def broadcast(self, server: Server, opening: Opening) -> Shared:
-        x = server.descent.x
+        x, key = server.descent.x, keys.at(opening.key, Tag.DIRECTION)
+        drawn = keys.at(key, 1) if self.common else ()
         if not self.estimator.served:
-            return Shared(x)
-        rows = sample(opening.view, keys.at(opening.key, Tag.DIRECTION), self.descent.batch)
-        return Shared(x, jax.grad(self.problem.f1)(x, rows))
+            return Shared(x, (), drawn)
+        return Shared(x, jax.grad(self.problem.f1)(x, sample(opening.view, key, self.descent.batch)), drawn)
 
     def aggregate(
-        self, server: Server, owns: Own, ups: Values | Models | Estimate, specs: PyTree, round: Round
+        self, server: Server, owns: Own | tuple[()], ups: Values | Models | Estimate | Slopes, specs: PyTree, round: Round
     ) -> tuple[Server, Info]:
+        if isinstance(ups, Slopes):
+            return self.along(server, trees.mean_over(round.arrived, ups.s), round.opening)
         x = server.descent.x
         each = ups if isinstance(ups, Estimate) else jax.vmap(lambda *one: self.probes.read(x, *one))(owns, ups, specs)
         pulls, memory = pull.pull_of(each, x, server.memory, round, self.fading)
         after = self.descent.step(self.problem.server_loss, server.descent, pulls, round.view, round.round, round.key)
         return Server(after, memory), Info(trees.norm(pulls(x)), trees.norm(trees.sub(after.x, x)))
+
+    def along(self, server: Server, slopes: Float[Array, "K"], opening: Opening) -> tuple[Server, Info]:
+        """The server's step from the mean slopes along the directions that all clients of the round share."""
+        x, shared = server.descent.x, self.broadcast(server, opening)
+        guides = trees.map(lambda a: a[None], shared.guide) if self.estimator.served else ()
+        v = self.estimator.propose(shared.key, x, guides)
+        g = self.estimator.estimate(slopes, v, shared.key, None)
+        step = self.descent.step
+        after = step(self.problem.server_loss, server.descent, lambda x: g, opening.view, opening.round, opening.key)
+        return Server(after, ()), Info(trees.norm(g), trees.norm(trees.sub(after.x, x)))

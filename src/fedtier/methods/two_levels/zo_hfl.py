@@ -19,7 +19,7 @@ from ...errors import choice, require, whole
 from ...keys import Tag
 from ...problem import Bilevel
 from ..descent import ServerDescent, descent
-from ..method import Method
+from ..method import Method, Sums, counted_alike
 from ..parts import check_parts
 from ..personal import PersonalRule, lower_level
 from ..solvers import ProjectedSgd, projected_sgd
@@ -46,6 +46,7 @@ def zo_hfl(
     start: str = "probe",
     remembered: int = 0,
     fading: bool = False,
+    shared_directions: bool = False,
 ) -> Method:
     """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
 
@@ -60,25 +61,31 @@ def zo_hfl(
     remembered    k > 0: beside the replies of the round, the latest of up to k other clients count, which at low
                   participation trades staleness for variance (k models of state at the server); 0: the mean of the round's
     fading        an estimate pulls as far as it says anything about and no further: see `pull`
+    shared_directions   all clients of a round probe along the same directions: the server needs the mean of their slopes
+                  alone, a client sends K numbers, and the noise of the directions does not average out over clients
     """
     check_parts(estimator=estimator, local=local, server=server, personal=personal)
     choice("uplink", uplink, ("auto", *UPLINKS))
     choice("start", start, ("probe", "warm"))
     whole("remembered", remembered, 0)
+    if shared_directions:
+        _check_shared(estimator, uplink, remembered, fading)
     sends = "g_i: uplink = 'estimate'" if estimator.private else "values or models"
     fits = uplink == "auto" or (uplink == "estimate") == estimator.private
     require(fits, "uplink", uplink, f"the estimator {estimator.name} sends {sends}", "or leave the uplink out")
     rule = "measures by f1's gradient, but the server has no rows"
     require(problem.central or not server.trust, "trust", server.trust, rule, "trust = 0, or give the server rows")
     probes, tuned = Probes(problem, estimator), personal.on(problem, local.lower_level(problem), TUNING)
-    at_server = AtServer(problem, estimator, probes, server, remembered, fading)
-    at_client = AtClient(problem, estimator, probes, local, tuned, coupled, models=uplink == "models", warm=start == "warm")
+    at_server = AtServer(problem, estimator, probes, server, remembered, fading, shared_directions)
+    how = {"models": uplink == "models", "warm": start == "warm", "common": shared_directions}
+    at_client = AtClient(problem, estimator, probes, local, tuned, coupled, **how)
+    slopes = Sums(lambda up, spec: counted_alike(up.s), lambda state, total, at: at_server.along(state, total.mean, at))
     return Method(
         name="zo_hfl",
         server_init=at_server.init,
         client_init=at_client.init,
         broadcast=at_server.broadcast,
-        address=lambda server, turn: Own(keys.at(turn.key, Tag.DIRECTION)),
+        address=lambda server, turn: () if shared_directions else Own(keys.at(turn.key, Tag.DIRECTION)),
         local=at_client.local,
         aggregate=at_server.aggregate,
         global_model=lambda state: server.model(state.descent),
@@ -87,4 +94,15 @@ def zo_hfl(
         solves=estimator.solves,
         foreign=True,
         lower_level=personal.name == "lower_level",
+        sums=slopes if shared_directions else None,
     )
+
+
+def _check_shared(estimator: Estimator, uplink: str, remembered: int, fading: bool) -> None:
+    """Refuses what needs more of a client than its slopes along directions that all share."""
+    hint = 'sphere, orthogonal, or guided with guide = "server" and at most 2 directions, without control'
+    rule = f"the estimator {estimator.name} has directions of each client's own"
+    require(estimator.common, "shared_directions", True, rule, hint)
+    require(uplink == "auto", "uplink", uplink, "with shared directions a client sends its slopes", "leave the uplink out")
+    require(remembered == 0, "remembered", remembered, "with shared directions no reply is known alone", "remembered = 0")
+    require(not fading, "fading", fading, "needs values of f2; with shared directions only slopes are sent", "fading = false")

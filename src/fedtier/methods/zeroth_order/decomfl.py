@@ -28,7 +28,7 @@ from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
 from ..averaging.fedavg import LOCAL, PERSONAL, Info
-from ..method import ClientSpec, Method, Opening, Round, Turn
+from ..method import ClientSpec, Method, Opening, Round, Sums, Turn, counted_alike
 from ..parts import check_parts, check_plain
 from ..personal import PersonalRule, without_lower_level
 from ..solvers import ProjectedSgd
@@ -90,9 +90,12 @@ def decomfl(
         return after, Up(jnp.where(known | stays, c, jnp.nan))
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        seed, c, ring = seed_of(keys.at(round.key, Tag.DIRECTION)), trees.mean_over(round.arrived, ups.c), server.ring
+        return moved(server, trees.mean_over(round.arrived, ups.c), round.opening)
+
+    def moved(server: Server, c: Float[Array, "K P"], opening: Opening) -> tuple[Server, Info]:
+        seed, ring = seed_of(keys.at(opening.key, Tag.DIRECTION)), server.ring
         x = by.move(server.x, seed, c)
-        kept = ring.with_round(round.round, seed, c) if isinstance(ring, Ring) else ()
+        kept = ring.with_round(opening.round, seed, c) if isinstance(ring, Ring) else ()
         return Server(x, kept), Info(trees.norm(trees.sub(x, server.x)))
 
     return Method(
@@ -105,4 +108,5 @@ def decomfl(
         global_model=lambda server: server.x,
         personal_model=without_lower_level(personal, problem),
         seat=True,
+        sums=Sums(lambda up, spec: counted_alike(up.c), lambda server, total, at: moved(server, total.mean, at)),
     )

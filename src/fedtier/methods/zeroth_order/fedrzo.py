@@ -29,8 +29,8 @@ from ...errors import choice
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
-from ..averaging.fedavg import LOCAL, PERSONAL, Info, Server, Shared, Up
-from ..method import ClientSpec, Method, Round, Turn
+from ..averaging.fedavg import LOCAL, PERSONAL, Info, Server, Shared, Up, share_of
+from ..method import ClientSpec, Method, Round, Sums, Turn
 from ..parts import check_parts, check_plain
 from ..personal import PersonalRule, with_lower_level, without_lower_level
 from ..solvers import ProjectedSgd
@@ -79,7 +79,9 @@ def fedrzo(
         return client, Up(trees.sub(jax.lax.fori_loop(0, turn.steps, step, x), x))
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        delta = trees.mean_over(round.arrived, ups.delta)
+        return moved(server, trees.mean_over(round.arrived, ups.delta))
+
+    def moved(server: Server, delta: PyTree) -> tuple[Server, Info]:
         return Server(trees.add(server.x, delta)), Info(trees.norm(delta))
 
     return Method(
@@ -93,4 +95,5 @@ def fedrzo(
         solves=3 if two else 1,
         seat=True,
         lower_level=personal.name == "lower_level",
+        sums=Sums(share_of("uniform"), lambda server, total, opening: moved(server, total.mean)),
     )

@@ -29,8 +29,8 @@ from ...errors import choice, positive, whole
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
-from ..averaging.fedavg import LOCAL, Info, weights_of
-from ..method import ClientSpec, Method, Round, Turn
+from ..averaging.fedavg import LOCAL, Info, Up, share_of, weights_of
+from ..method import ClientSpec, Method, Round, Sums, Turn
 from ..parts import check_parts, check_plain
 from ..solvers import ProjectedSgd
 from .directions import PROBES, directions, mean_slope
@@ -49,10 +49,6 @@ class Shared(NamedTuple):
 
 class Client(NamedTuple):
     y: PyTree  # s_i in the leaves after the first, which does not change
-
-
-class Up(NamedTuple):
-    delta: Array  # q_i - q_r [d]
 
 
 def zoopfl(
@@ -87,11 +83,12 @@ def zoopfl(
             return trees.axpy(-local.step(t) * spec.step_scale, slope, y)
 
         y = jax.lax.fori_loop(0, turn.steps, step, with_first(client.y, shared.q))
-        return Client(with_first(y, first(client.y))), Up(first(y) - shared.q)
+        return Client(with_first(y, first(client.y))), Up(first(y) - shared.q)  # q_i - q_r [d]
 
     def aggregate(server: Server, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[Server, Info]:
-        weights = weights_of(specs, weighting)
-        delta = trees.mean_over(round.arrived, ups.delta, weights)
+        return moved(server, trees.mean_over(round.arrived, ups.delta, weights_of(specs, weighting)))
+
+    def moved(server: Server, delta: Array) -> tuple[Server, Info]:
         return Server(with_first(server.x, first(server.x) + delta)), Info(trees.norm(delta))
 
     def personal_model(client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
@@ -111,4 +108,5 @@ def zoopfl(
         global_model=lambda server: server.x,
         personal_model=personal_model,
         seat=True,
+        sums=Sums(share_of(weighting), lambda server, total, opening: moved(server, total.mean)),
     )
