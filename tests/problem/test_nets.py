@@ -10,6 +10,7 @@ import pytest
 from fedtier import keys, trees
 from fedtier.errors import FedtierError
 from fedtier.problem import cnn, lenet, linear, mlp, pfl_cnn, residual, scaled, softmax
+from fedtier.problem.models import stages
 
 KEY = keys.root(0)
 SMALL = {  # model, head, shape
@@ -120,3 +121,24 @@ def test_images_that_are_too_small_and_no_outputs_are_refused(make):
 def test_groups_must_divide_the_widths():
     with pytest.raises(FedtierError, match="groups = 3"):
         residual(10, groups=3)
+
+
+@pytest.mark.parametrize(("shape", "side", "border"), [((2, 9, 10), 3, 1), ((1, 16, 17), 5, 0)])
+def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, side, border):
+    """Which one runs depends on the device, which one is right must not."""
+    rng = np.random.default_rng(3)
+    fans = (shape[0] * side**2, 4 * side**2)
+    kernels = tuple(rng.standard_normal((fan, 4)).astype(np.float32) for fan in fans)
+    biases = (rng.standard_normal(4).astype(np.float32), None)
+    inputs = rng.standard_normal((3, int(np.prod(shape)))).astype(np.float32)
+
+    def value(form, kernels, inputs):
+        z = form(kernels, biases, inputs, shape, side, border)
+        return jnp.sum(z * jnp.arange(z.size).reshape(z.shape)) / z.size, z
+
+    by_form = [
+        jax.jit(jax.value_and_grad(functools.partial(value, form), argnums=(0, 1), has_aux=True))(kernels, inputs)
+        for form in (stages.channels_last, stages.channels_first)
+    ]
+    for one, other in zip(*map(jax.tree.leaves, by_form), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)

@@ -10,8 +10,9 @@ from jaxtyping import Array, Float, Key
 
 from ...errors import whole
 from .dense import Linear
-from .layers import as_images, check_shape, he_uniform, patches_of, pooled, product_of, shifted
+from .layers import check_shape, he_uniform, shifted
 from .model import Inputs, Model
+from .stages import stages
 
 
 class FiveByFive(NamedTuple):
@@ -56,11 +57,7 @@ def _net(
         )
 
     def features(x: FiveByFive, inputs: Inputs) -> Float[Array, "B features"]:
-        images = as_images(inputs, shape)
-        for kernel, shift in zip(x.kernels, x.biases, strict=True):
-            small = pooled(product_of(patches_of(images, side=5, border=0), kernel))
-            images = jax.nn.relu(shifted(small, shift))
-        values = images.reshape(images.shape[0], -1)
+        values = stages(x.kernels, x.biases, inputs, shape, side=5, border=0)
         for layer in x.hidden:
             values = jax.nn.relu(shifted(values @ layer.weight.T, layer.bias))
         return values

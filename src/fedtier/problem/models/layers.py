@@ -36,11 +36,19 @@ def he_uniform(key: Key[Array, ""], shape: tuple[int, ...], fan: int) -> Array:
 
 
 def patches_of(images: Float[Array, "B H W C"], side: int = 3, border: int = 1) -> Float[Array, "B h w D"]:
-    """The squares of `side` x `side` pixels, with zeros in a border so wide: with 3 and 1, every pixel's neighbourhood."""
+    """The squares of `side` x `side` pixels, with zeros in a border so wide: with 3 and 1, every pixel's neighbourhood.
+
+    Many small squares are gathered in two steps, along the rows and then across them: one step of 25 pieces takes longer,
+    on a GPU one of 9 as well.
+    """
     height, width = (size + 2 * border - side + 1 for size in images.shape[1:3])
     padded = jnp.pad(images, ((0, 0), (border, border), (border, border), (0, 0)))
-    squares = [padded[:, i : i + height, j : j + width] for i in range(side) for j in range(side)]
-    return jnp.concatenate(squares, axis=-1)
+    if side <= 3 and jax.default_backend() == "cpu":
+        squares = [padded[:, i : i + height, j : j + width] for i in range(side) for j in range(side)]
+        return jnp.concatenate(squares, axis=-1)
+    along = jnp.concatenate([padded[:, :, j : j + width] for j in range(side)], axis=-1)
+    along = jax.lax.optimization_barrier(along)  # else the compiler makes one step of the two
+    return jnp.concatenate([along[:, i : i + height] for i in range(side)], axis=-1)
 
 
 def product_of(patches: Float[Array, "B H W D"], kernel: Float[Array, "D O"]) -> Float[Array, "B H W O"]:
