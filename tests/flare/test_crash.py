@@ -65,7 +65,7 @@ def test_whatever_dies_the_model_is_the_same(tmp_path: Path) -> None:
         assert made.processes["server"].wait(600) == 0, made.said("server")
 
         np.testing.assert_array_equal(model(storm), model(calm))
-        assert (storm / "run.log").read_text().count("goes on after round") >= 4  # site-1, the server twice, site-2
+        assert (storm / "run.log").read_text().count("goes on after round") >= 2  # the server, twice
         rows = [(folder / "metrics.jsonl").read_text().count("\n") for folder in (calm, storm)]
         assert rows[0] == rows[1]
 

@@ -146,7 +146,7 @@ def ended(house: House, job: str) -> str:
 
 def test_a_job_that_carries_code_is_refused(house: House, tmp_path: Path) -> None:
     trace = tmp_path / "was-here"
-    job = write_job(tmp_path / "job", "code", ("north",), 1, 1)
+    job = write_job(tmp_path / "job", "code", ("north",), 1)
     custom = job / "fedtier" / "custom"
     custom.mkdir()
     (custom / "sitecustomize.py").write_text(f"open({str(trace)!r}, 'w')\n")
@@ -157,7 +157,7 @@ def test_a_job_that_carries_code_is_refused(house: House, tmp_path: Path) -> Non
 
 def test_a_job_that_names_another_class_is_refused(house: House, tmp_path: Path) -> None:
     """One of FLARE's own controllers: installed everywhere, on FLARE's default list, not on ours."""
-    job = write_job(tmp_path / "job", "class", ("north",), 1, 1)
+    job = write_job(tmp_path / "job", "class", ("north",), 1)
     config = job / "fedtier/config/config_fed_server.json"
     content = json.loads(config.read_text())
     content["workflows"][0] = {"id": "w", "path": "nvflare.app_common.workflows.global_model_eval.GlobalModelEval", "args": {}}

@@ -15,14 +15,15 @@ from .guidance import refuse_unknown_words
 from .looks import check, cite, methods, partition, theory
 from .models import adapt, export_model, predict
 from .runs import demo, resume, run
-from .sites import flower, join, provision, record, serve
+from .sites import flower, join, provision, record, request, revoke, serve
 from .watching import status, watch
 
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,
     "watch": watch, "predict": predict, "adapt": adapt, "export-model": export_model,
     "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite,
-    "provision": provision, "serve": serve, "join": join, "status": status, "record": record, "flower": flower,
+    "provision": provision, "request": request, "revoke": revoke, "serve": serve, "join": join, "status": status,
+    "record": record, "flower": flower,
 }  # fmt: skip
 
 

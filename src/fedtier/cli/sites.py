@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from ..errors import require
 from .shared import Place, Track, show
 
 
@@ -14,24 +15,89 @@ def provision(
     file: tyro.conf.Positional[Path],
     out: Path = Path("kits"),
     renew: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PARTY")] = (),
+    sign: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="REQUEST")] = (),
     json: bool = False,
 ) -> None:
     """Make kits for a federation over NVIDIA FLARE: one for the server, one for each site, one for an administrator.
+
+    The kits hold private keys, which are made here: right for a rehearsal. With --sign the kits hold none, for each party has
+    made its own with `fedtier request`.
 
     Args:
         file: sites.toml: name, server (the host sites dial), port, sites.
         out: Folder of the kits and of the authority that signs them; kits that are there stay as they are.
         renew: Parties that get a new key and certificate.
+        sign: Files of `fedtier request`; only these parties get a kit now, without private keys.
         json: One JSON object on stdout instead of words.
     """
-    from ..deploy.flare.commands import make_kits
+    from ..deploy.flare.commands import make_kits, sign_requests
 
+    if sign:
+        require(not renew, "--renew", renew, "makes keys here", "--sign alone: a party renews its own by another request")
+        signed, prints, own = sign_requests(file, out, sign)
+        if json:
+            show({"kits": str(out), "written": signed.written, "requests": prints, "authority": own})
+            return
+        told = [f"written: {out / name}  (request {prints[name]})" for name in signed.written]
+        show("\n".join([*told, f"no private key is in them; the authority's fingerprint is {own}", _asks(signed.written)]))
+        return
     kits = make_kits(file, out, renew)
     if json:
         show({"kits": str(kits.folder), "written": kits.written, "kept": kits.kept})
         return
     lines = [f"written: {kits.folder / name}" for name in kits.written]
+    if lines:
+        lines.append("these kits hold private keys that were made here: who reads one on its way is that party")
+        lines.append("for keys that never leave their party: `fedtier request`, then `fedtier provision --sign`")
     show("\n".join([*lines, f"keep {kits.folder / 'authority'} to yourself: whoever has it can make kits"]))
+
+
+def _asks(names: list[str]) -> str:
+    return "hand over, then there: " + "; ".join(f"fedtier request {name} --answer {name}" for name in names)
+
+
+def request(name: tyro.conf.Positional[str], out: Place = None, answer: Place = None, json: bool = False) -> None:
+    """Ask for a certificate with keys that are made here and never leave; or take the answer and have a whole kit.
+
+    Args:
+        name: This party: a site's name, server or admin.
+        out: Folder of the kit; default: the name. A kit that is there works on until the answer is taken.
+        answer: The folder that the authority has sent back, from `fedtier provision --sign`.
+        json: One JSON object on stdout instead of words.
+    """
+    from ..deploy.flare.commands import request_certificate
+
+    kit = out or Path(name)
+    print_ = request_certificate(name, kit, answer)
+    file = kit.with_name(f"{name}.request")
+    if json:
+        show({"kit": str(kit), "fingerprint": print_} | ({"request": str(file)} if answer is None else {}))
+    elif answer is None:
+        show(f"written: {file}, for whoever keeps the authority; its fingerprint is {print_}\nthe private keys stay in {kit}")
+    else:
+        show(f"{kit} is a whole kit; it trusts the authority with the fingerprint\n{print_}\nis it the one you were told?")
+
+
+def revoke(
+    parties: tyro.conf.Positional[tuple[str, ...]],
+    kits: Path = Path("kits"),
+    json: bool = False,
+) -> None:
+    """Take back all certificates and signing keys of parties: the server refuses them, and cuts them off within seconds.
+
+    Args:
+        parties: Sites, or admin. A party comes back with a new certificate only.
+        kits: Folder of the authority and of the kits that it has signed.
+        json: One JSON object on stdout instead of words.
+    """
+    from ..deploy.flare.commands import revoke_parties
+
+    found = revoke_parties(kits, parties)
+    file = kits / "authority" / "revoked.json"
+    if json:
+        show({"file": str(file), "number": found.number, "revoked": sorted({one.party for one in found.revoked})})
+        return
+    show(f"revoked: {', '.join(parties)} (list {found.number})\ncopy {file} into the server's kit where that lies elsewhere")
 
 
 def serve(kit: tyro.conf.Positional[Path], run: Path, out: Place = None, track: Track = (), json: bool = False) -> None:

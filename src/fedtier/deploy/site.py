@@ -142,7 +142,7 @@ def open_site(file: Path, state: Path, keys: Path | None = None) -> Site:
     table = checked("site", SiteTable, configuration.read_toml(file))
     data = file.parent / table.data
     require(data.exists(), "site.data", str(data), "is not there", "give the path from the site's file, or an absolute one")
-    seal = None if keys is None else SiteSeal(read_identity(keys))
+    seal = None if keys is None else SiteSeal(read_identity(keys), keys)
     if seal is not None:
         rule = f"must be {table.name}, as the site's own file says"
         require(seal.identity.party == table.name, "signing key", seal.identity.party, rule)

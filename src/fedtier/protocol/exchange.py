@@ -43,11 +43,18 @@ class Exchange:
         if self.seal is not None:
             sent, hashes = self.seal.seal(sent)
         if self.record is not None:
+            self._tell_withdrawn(self.record)
             self._write("out", {site: sent.whole(site) for site in sent.own})
         replies = self.transport(sent, seconds)
         came = {site: replies[site] for site in sent.own if site in replies}
         self._write("in", came)
         return {site: Answer(site, reply, self.seal, hashes.get(site, b"")) for site, reply in came.items()}
+
+    def _tell_withdrawn(self, record: Record) -> None:
+        """The record says from when on a party's keys no longer count."""
+        if self.seal is not None and self.seal.withdrawn is not None:
+            for said in self.seal.withdrawn.news():
+                record.add(("revoked", said))
 
     def _write(self, way: str, crossed: Mapping[str, bytes]) -> None:
         if self.record is not None and crossed:

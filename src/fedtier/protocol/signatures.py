@@ -21,10 +21,12 @@ import secrets
 import struct
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from ..errors import NOTHING, FedtierError, require
+from ..storage.json_value import Json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -58,13 +60,42 @@ def new_key() -> str:
     return secrets.token_hex(32)
 
 
+def public_key(secret: str) -> str:
+    """The public key of a private one, as text."""
+    return _private(secret).public_key().public_bytes_raw().hex()
+
+
+def vouch(authority: str, party: str, key: str, until: int) -> dict[str, str]:
+    """What the authority says of a party's public key: whoever made the private one keeps it to himself."""
+    signed = _private(authority).sign(_passport_words(party, bytes.fromhex(key), until))
+    passport = PASSPORT.pack(bytes.fromhex(key), until, signed)
+    return {"party": party, "passport": passport.hex(), "authority": public_key(authority)}
+
+
+def identity_text(secret: str, vouched: Mapping[str, str]) -> str:
+    """The text of a party's file: its private key, its passport, the authority's public key."""
+    return json.dumps({"key": secret} | dict(vouched), indent=1) + "\n"
+
+
 def issue(authority: str, party: str, until: int) -> str:
-    """A new identity for `party`, as the text of its file: its private key, its passport, the authority's public key."""
-    secret, signer = new_key(), _private(authority)
-    key = _private(secret).public_key().public_bytes_raw()
-    passport = PASSPORT.pack(key, until, signer.sign(_passport_words(party, key, until)))
-    content = {"key": secret, "passport": passport.hex(), "authority": signer.public_key().public_bytes_raw().hex()}
-    return json.dumps({"party": party} | content, indent=1) + "\n"
+    """A new identity for `party`, as the text of its file; its private key is made here."""
+    secret = new_key()
+    return identity_text(secret, vouch(authority, party, public_key(secret), until))
+
+
+def signed_words(secret: str, words: str) -> str:
+    """The signature of `words` under a private key, as text."""
+    return _private(secret).sign(_hash(b"fedtier words 1", words.encode())).hex()
+
+
+def check_words(key: str, words: str, signature: str, what: str) -> None:
+    """FedtierError unless the owner of the public key has signed `words`."""
+    try:
+        _verify(_public(bytes.fromhex(key)), bytes.fromhex(signature), _hash(b"fedtier words 1", words.encode()), what)
+    except (ValueError, TypeError) as error:
+        if isinstance(error, FedtierError):
+            raise
+        raise FedtierError(what, NOTHING, NOT_SIGNED) from None
 
 
 def read_identity(path: Path) -> Identity:
@@ -85,12 +116,24 @@ def read_identity(path: Path) -> Identity:
     return identity
 
 
-class ServerSeal:
-    """The server's side: signs letters, and opens the replies to them."""
+@runtime_checkable
+class Withdrawn(Protocol):
+    """Keys that the authority has taken back, as they stand now (`deploy.flare.revocation`)."""
 
-    def __init__(self, identity: Identity) -> None:
+    def withdrawn_keys(self) -> frozenset[str]: ...
+
+    def news(self) -> list[dict[str, Json]]:
+        """What has been taken back since the last question."""
+        ...
+
+
+class ServerSeal:
+    """The server's side: signs letters, and opens the replies to them; those signed with a key that was taken back are
+    refused."""
+
+    def __init__(self, identity: Identity, withdrawn: Withdrawn | None = None) -> None:
         require(identity.party == SERVER, "signing key", identity.party, "is not the server's")
-        self.identity = identity
+        self.identity, self.withdrawn = identity, withdrawn
 
     def seal(self, letters: Letters) -> tuple[Letters, Mapping[str, bytes]]:
         """The letters with a seal before each own part, and the hash by which each site's reply must name its letter."""
@@ -103,18 +146,33 @@ class ServerSeal:
         """The reply inside its seal; FedtierError unless `site` signed it as the answer to the letter with hash `asked`."""
         content, own, key, signature = _split(reply, site, self.identity.authority)
         require(own == len(content), "reply", f"{len(reply)} bytes", NOT_SIGNED)
+        revoked = self.withdrawn is not None and key.public_bytes_raw().hex() in self.withdrawn.withdrawn_keys()
+        require(not revoked, "site", site, "signs with a key that was revoked", "give it a new certificate and key")
         _verify(key, signature, _reply_hash(site, asked, content), "reply")
         return content
 
 
 class SiteSeal:
-    """A site's side: opens the server's letters, and signs its replies."""
+    """A site's side: opens the server's letters, and signs its replies. With `file` a key that is renewed there is used from
+    the next letter on; what cannot be read changes nothing."""
 
-    def __init__(self, identity: Identity) -> None:
-        self.identity = identity
+    def __init__(self, identity: Identity, file: Path | None = None) -> None:
+        self.identity, self.file = identity, file
+        self._seen = _stamp(file)
+
+    def _renew(self) -> None:
+        stamp = _stamp(self.file)
+        if self.file is None or stamp in (None, self._seen):
+            return
+        self._seen = stamp
+        with suppress(FedtierError):  # half of a kit that is being replaced; the old key holds until its end
+            fresh = read_identity(self.file)
+            if fresh.party == self.identity.party:
+                self.identity = fresh
 
     def open(self, letter: bytes) -> tuple[bytes, bytes]:
         """(the letter inside its seal, its hash); FedtierError unless the server signed it for this site."""
+        self._renew()
         content, own, key, signature = _split(letter, SERVER, self.identity.authority)
         require(own <= len(content), "letter", f"{len(letter)} bytes", NOT_SIGNED)
         shared = hashlib.sha256(content[own:]).digest()
@@ -125,6 +183,14 @@ class SiteSeal:
     def seal(self, reply: bytes, asked: bytes) -> bytes:
         """The reply with its seal, bound to the letter whose hash is `asked`."""
         return _seal(self.identity, len(reply), _reply_hash(self.identity.party, asked, reply)) + reply
+
+
+def _stamp(file: Path | None) -> tuple[int, int] | None:
+    """Changes when the file is replaced."""
+    try:
+        return None if file is None else (file.stat().st_ino, file.stat().st_mtime_ns)
+    except OSError:
+        return None
 
 
 def opened(own: bytes) -> bytes:

@@ -136,15 +136,17 @@ def _range(counts: list[int]) -> str:
 def status_table(found: dict[str, Any]) -> list[Part]:
     """One line per site of a federation, and where its run stands."""
     table = Table(title=f"{found['server']}", title_justify="left")
-    for heading in ("site", "connected", "heard", "has the job", "answers"):
+    for heading in ("site", "connected", "heard", "has the job", "answers", "certificate ends"):
         table.add_column(heading)
     for site in found["sites"]:
         heard = "-" if site["heard"] is None else f"{site['heard']:.0f} s ago"
         answers = "-" if not site["job"] else "late or silent" if site["silent"] else "yes"
-        table.add_row(site["site"], _yes(site["connected"]), heard, _yes(site["job"]), answers)
+        ends = f"revoked on {site['revoked']}" if site["revoked"] else site["certificate"] or "-"
+        table.add_row(site["site"], _yes(site["connected"]), heard, _yes(site["job"]), answers, ends)
     job = f"job {found['job']}: {found['status']}" if found["job"] else "no job runs"
     reached = "" if found["round"] is None else f", round {found['round']} of {found['rounds']}"
-    return [table, f"{job}{reached}; this kit's certificate ends {found['certificate']}"]
+    warnings = [f"warning: {line}" for line in found["warnings"]]
+    return [table, f"{job}{reached}; this kit's certificate ends {found['certificate']}", *warnings]
 
 
 def _yes(fact: bool) -> str:

@@ -44,7 +44,7 @@ def state(**changes) -> State:
     client = Client(NAMES, "refused", "why", 3, 4, 1, None, 2, 0.75, 0.5, 0.25, [0.5, 0.75])
     run = Run(
         "store/a", "A method", True, "running", "", 4, 8, "accuracy", 0.9, 1.5, 0.75, 0.25, None, 1000, 2000, 30, 12.5, 0.5,
-        2.0, 1.75e9, [0, 4], [client], 1, [],
+        2.0, 1.75e9, [0, 4], [client], 1, [], [], {"server": 1.8e9},
     )  # fmt: skip
     return State("store", [run._replace(**changes)], 0)
 
@@ -58,6 +58,8 @@ def test_every_number_of_the_state_is_read_back():
     assert value["fedtier_global_accuracy_ratio"] == 0.9 and value["fedtier_personal_minus_global_accuracy_ratio"] == 0.25
     assert value["fedtier_privacy_epsilon"] == 1.25 and value["fedtier_last_progress_timestamp_seconds"] == 1.75e9
     assert found["fedtier_sent_bytes_total"]["samples"] == {(*run, ("way", "down")): 1000, (*run, ("way", "up")): 2000}
+    ends = found["fedtier_certificate_end_timestamp_seconds"]["samples"]
+    assert ends == {(*run, ("party", "server")): 1.8e9}
     phases = found["fedtier_run_phase"]["samples"]
     assert {labels[1][1] for labels, one in phases.items() if one} == {"running"} and sum(phases.values()) == 1
 

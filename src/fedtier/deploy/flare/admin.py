@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import thread as pools
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from .workspace import Kit, open_admin
 
 ENDED = "FINISHED"  # how the statuses of a job that is over begin
 NO_JOBS = "no_jobs"
-PATIENCE = 10.0  # seconds that the server has for an answer
+PATIENCE = 20.0  # seconds that the server has for an answer; it waits 10 itself for a site that is away
 CLOSING = 3.0  # seconds to say goodbye
 
 
@@ -32,6 +33,12 @@ class Admin:
     def __init__(self, kit: Kit, folder: Path) -> None:
         self.kit, self.folder = kit, open_admin(kit, folder)
         self.session: Any = None
+        self.before = set(pools._threads_queues)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def renew(self) -> None:
+        """Takes the kit's present certificate for the next session."""
+        self.close()
+        open_admin(self.kit, self.folder)
 
     def sites(self) -> dict[str, float]:
         """The connected sites, and when each was last heard (seconds since the epoch)."""
@@ -73,6 +80,7 @@ class Admin:
         if session is not None:
             with contextlib.suppress(Exception):
                 _within(CLOSING, session.close)
+        _let_go(self.before)
 
     def _call(self, name: str, *args: Any) -> Any:
         try:
@@ -111,6 +119,14 @@ def _within(seconds: float, function: Callable[..., Any], *args: Any) -> Any:
             return outcome.result(seconds)
         except FutureTimeout:
             raise NoAnswer(f"nothing for {seconds:.0f} s") from None
+
+
+def _let_go(before: set[threading.Thread]) -> None:
+    """Python waits at its end for the threads of every pool; those of a FLARE session that was given up dial for ever. What was
+    there `before` it stays."""
+    waited: Any = pools._threads_queues  # pyright: ignore[reportAttributeAccessIssue]
+    for worker in set(waited) - before:
+        waited.pop(worker, None)
 
 
 @contextlib.contextmanager

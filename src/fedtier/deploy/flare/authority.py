@@ -1,4 +1,3 @@
-# pyright: reportMissingImports=false
 """`fedtier provision sites.toml`: a certificate authority of its own, and a kit for the server and for each site.
 
     name = "hospitals"                   [a-z0-9_]
@@ -7,30 +6,35 @@
     sites = ["north", "south", "west"]   client 0, 1, 2 of the configuration; new sites go to the end
     valid_days = 1825                    of the authority; the parties' certificates hold 360 days and are renewed
 
-Run again with the same folder it keeps what is there, and writes the kits that are missing: that is how a site is added.
+Run again with the same folder it keeps what is there, and writes the kits that are missing: that is how a site is added. The
+authority's folder holds the authority's own keys and no party's; a kit holds its party's, unless that has made them itself
+(`requests`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import NOTHING, FedtierError, nearest, require, whole
-from ...protocol.signatures import issue, new_key
+from ...protocol.signatures import identity_text, new_key, public_key, vouch
 from ...storage.files import close_to_others, make_private, private_files, write_whole
+from .certificates import Subjects, build
 from .lockdown import lock
+from .requests import KEYS as REQUESTED
+from .requests import VOUCHED, Request, read_request
+from .revocation import REVOKED, Revocations, read_revoked, write_revoked
 from .workspace import SIGNING, certificate_ends
 
-ORG = "fedtier"
-ROLE = "project_admin"
+ISSUED = "issued.json"  # in the authority's folder: which signing keys each party was given
 KEYS = ("name", "server", "port", "sites", "valid_days")
 HOST = r"([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
+NAME, NAME_RULE = r"[A-Za-z0-9_-]{1,32}", "1 to 32 of A-Z, a-z, 0-9, _ and -"
 RESERVED = ("server", "admin", "authority")
 
 
@@ -61,8 +65,8 @@ def check_sites(table: dict[str, Any]) -> Sites:
     listed = isinstance(sites, list) and len(sites) > 0
     require(listed, "sites", sites, "must be a list of names", 'sites = ["north", "south"]')
     for site in sites:
-        rule = f"must be 1 to 32 of A-Z, a-z, 0-9, _ and -, and none of {', '.join(RESERVED)}"
-        require(_fits(r"[A-Za-z0-9_-]{1,32}", site) and site.lower() not in RESERVED, "sites", site, rule)
+        rule = f"must be {NAME_RULE}, and none of {', '.join(RESERVED)}"
+        require(_fits(NAME, site) and site.lower() not in RESERVED, "sites", site, rule)
     require(len({site.lower() for site in sites}) == len(sites), "sites", sites, "must not name a site twice")
     port, days = table.get("port", 8002), table.get("valid_days", 1825)
     whole("port", port)
@@ -71,29 +75,100 @@ def check_sites(table: dict[str, Any]) -> Sites:
     return Sites(name, server, port, tuple(sites), days)
 
 
+def check_party(name: str) -> None:
+    """Refuses what can be no party's name."""
+    require(_fits(NAME, name) and name != "authority", "NAME", name, f"must be server, admin or a site: {NAME_RULE}")
+
+
 def provision(sites: Sites, folder: Path, renew: tuple[str, ...] = ()) -> Kits:
-    """Writes the missing kits into `folder`; those named in `renew` get a new key and certificate."""
-    parties = {"server": "server", "admin": "admin"} | dict.fromkeys(sites.sites, "site")
+    """Writes the missing kits into `folder`, with keys that are made here; those named in `renew` are made anew."""
+    parties = _parties(sites)
     for name in renew:
         require(name in parties, "--renew", name, "is no party of sites.toml", nearest(name, parties))
+    written = [name for name in parties if name in renew or not (folder / name).exists()]
+    _make(sites, folder, {name: None for name in written})
+    return Kits(folder, written, [name for name in parties if name not in written])
+
+
+def answer(sites: Sites, folder: Path, files: Sequence[Path]) -> tuple[Kits, dict[str, str]]:
+    """Writes a kit without private keys for each signing request, and the requests' fingerprints by party."""
+    parties, asked, prints = _parties(sites), {}, {}
+    for file in files:
+        request, print_ = read_request(file)
+        name = request.party
+        require(name in parties, "--sign", name, f"asks {file}, but is no party of sites.toml", nearest(name, parties))
+        require(name not in asked, "--sign", name, "asks twice")
+        asked[name], prints[name] = request, print_
+    _make(sites, folder, asked)
+    return Kits(folder, list(asked), [name for name in parties if (folder / name).exists() and name not in asked]), prints
+
+
+def revoke(folder: Path, parties: Sequence[str]) -> Revocations:
+    """Takes back all that these parties have been given; the list that says so goes into the server's kit if it is here."""
+    authority = folder / "authority"
+    require(
+        (authority / "sites.json").exists(), "--kits", str(folder), "holds no authority", "the folder of `fedtier provision`"
+    )
+    sites = Sites(**json.loads((authority / "sites.json").read_text(encoding="utf-8")))
+    known = [name for name in _parties(sites) if name != "server"]
+    for name in parties:
+        rule = "cannot be revoked: the sites would not hear of it" if name == "server" else "is no party of this authority"
+        hint = "make a new authority: another --out, new kits" if name == "server" else nearest(name, known)
+        require(name in known, "PARTY", name, rule, hint)
+    secret = _signing_key(authority)
+    found = read_revoked(authority / REVOKED, public_key(secret))
+    for name in parties:
+        found = found.with_party(name, _subjects(sites, name), _issued(authority).get(name, []) + _keys_in(folder / name))
+    with private_files():
+        for place in (authority, folder / "server"):
+            if place.exists():
+                write_revoked(place / REVOKED, found, secret)
+    return found
+
+
+def _parties(sites: Sites) -> dict[str, str]:
+    return {"server": "server", "admin": "admin"} | dict.fromkeys(sites.sites, "site")
+
+
+def _make(sites: Sites, folder: Path, asked: Mapping[str, Request | None]) -> None:
+    """A kit for each party in `asked`, for the keys of its request or with new ones."""
     authority = folder / "authority"
     _check_same(sites, authority)
     with private_files():
         make_private(authority)
-        _forget(sites, authority, renew)
-        made = _signed(sites, authority)
-        written, kept = [], []
-        for name, kind in parties.items():
-            if (folder / name).exists() and name not in renew:
-                kept.append(name)
-            else:
-                _place(made, folder / name, sites, name, kind, _signing_key(authority))
-                written.append(name)
-        shutil.rmtree(made)
+        secret = _signing_key(authority)
+        revoked = read_revoked(authority / REVOKED, public_key(secret))
+        keys = {}
+        for name, request in asked.items():
+            for subject, key in zip(_subjects(sites, name), REQUESTED.get(name, ("client",)), strict=True):
+                keys[subject] = None if request is None else request.keys[key]
+        made = build(_who(sites), authority, keys, revoked.since) if keys else None
+        issued = _issued(authority)
+        for name, request in asked.items():
+            assert made is not None
+            signing = _place(made, folder / name, sites, name, secret, request)
+            issued[name] = [*issued.get(name, []), *signing]
+        if made is not None:
+            shutil.rmtree(made)
+        if (folder / "server").exists() and revoked.number:
+            write_revoked(folder / "server" / REVOKED, revoked, secret)
+        write_whole(authority / ISSUED, json.dumps(issued, indent=1).encode())
         (authority / "sites.json").write_text(json.dumps(sites._asdict()), encoding="utf-8")
-        for place in (authority, *(folder / name for name in parties)):
-            close_to_others(place)
-    return Kits(folder, written, kept)
+        for place in (authority, *(folder / name for name in _parties(sites))):
+            if place.exists():
+                close_to_others(place)
+
+
+def _issued(authority: Path) -> dict[str, list[str]]:
+    """The public signing keys that each party was given, which a revocation takes back."""
+    path = authority / ISSUED
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _keys_in(kit: Path) -> list[str]:
+    """The signing key of a kit of before there was a list of them."""
+    path = kit / SIGNING
+    return [public_key(json.loads(path.read_text(encoding="utf-8"))["key"])] if path.exists() else []
 
 
 def _signing_key(authority: Path) -> str:
@@ -104,33 +179,9 @@ def _signing_key(authority: Path) -> str:
     return json.loads(path.read_text(encoding="utf-8"))["key"]
 
 
-def _signed(sites: Sites, authority: Path) -> Path:
-    """FLARE's own builders sign keys and certificates and write the kits; they print, so their words are kept for an error."""
-    from nvflare.lighter.constants import CtxKey
-    from nvflare.lighter.entity import Project, participant_from_dict
-    from nvflare.lighter.impl.cert import CertBuilder
-    from nvflare.lighter.impl.signature import SignatureBuilder
-    from nvflare.lighter.impl.static_file import StaticFileBuilder
-    from nvflare.lighter.impl.workspace import WorkspaceBuilder
-    from nvflare.lighter.provisioner import Provisioner
-
-    project = Project(name=sites.name, description="", props={"api_version": 3})
-    server = {"name": sites.server, "type": "server", "org": ORG, "fed_learn_port": sites.port}
-    admins = ({"name": _user(sites, who), "type": "admin", "org": ORG, "role": ROLE} for who in ("admin", "serve"))
-    for party in (server, *admins, *({"name": site, "type": "client", "org": ORG} for site in sites.sites)):
-        project.add_participant(participant_from_dict(party))
-    builders = [
-        WorkspaceBuilder(),
-        StaticFileBuilder(config_folder="config", scheme="tcp"),
-        CertBuilder(root_valid_days=sites.valid_days),
-        SignatureBuilder(),
-    ]
-    words = io.StringIO()
-    with contextlib.redirect_stdout(words), contextlib.redirect_stderr(words):
-        context = Provisioner(str(authority.resolve()), builders).provision(project)
-    if context.get(CtxKey.BUILD_ERROR):
-        raise FedtierError("provision", sites.name, f"FLARE could not make the kits:\n{words.getvalue()}")
-    return Path(context[CtxKey.CURRENT_PROD_DIR])
+def _who(sites: Sites) -> Subjects:
+    users = tuple(_user(sites, who) for who in ("admin", "serve"))
+    return Subjects(sites.name, sites.server, sites.port, users, sites.sites, sites.valid_days)
 
 
 def _check_same(sites: Sites, authority: Path) -> None:
@@ -147,21 +198,11 @@ def _check_same(sites: Sites, authority: Path) -> None:
     require(same, "sites", list(sites.sites), f"must begin with {list(before.sites)}, whose numbers are given", hint)
 
 
-def _forget(sites: Sites, authority: Path, renew: tuple[str, ...]) -> None:
-    """FLARE signs again whom its record of certificates does not hold."""
-    record = authority / sites.name / "state" / "cert.json"
-    if not renew or not record.exists():
-        return
-    known = json.loads(record.read_text(encoding="utf-8"))
-    for name in renew:
-        for subject in _subjects(sites, name):
-            known.pop(subject, None)
-    record.write_text(json.dumps(known), encoding="utf-8")
-
-
-def _place(made: Path, kit: Path, sites: Sites, name: str, kind: str, signing: str) -> None:
-    """Made beside its place, then moved there: a kit is whole or absent."""
+def _place(made: Path, kit: Path, sites: Sites, name: str, signing: str, request: Request | None) -> list[str]:
+    """Made beside its place, then moved there: a kit is whole or absent. The public signing keys in it."""
     own, *more = _subjects(sites, name)
+    kind = _parties(sites)[name]
+    given: list[str] = []
     with tempfile.TemporaryDirectory(dir=kit.parent, prefix=".kit-") as space:
         fresh = Path(space) / "kit"
         _copy(made / own, fresh)
@@ -170,7 +211,11 @@ def _place(made: Path, kit: Path, sites: Sites, name: str, kind: str, signing: s
         if kind != "admin":
             lock(fresh, kind)
             until = int(certificate_ends(fresh, kind).timestamp())
-            write_whole(fresh / SIGNING, issue(signing, name, until).encode())
+            secret = new_key() if request is None else None
+            given.append(request.signing if secret is None and request is not None else public_key(secret or ""))
+            vouched = vouch(signing, name, given[0], until)
+            file, text = (SIGNING, identity_text(secret, vouched)) if secret else (VOUCHED, json.dumps(vouched, indent=1))
+            write_whole(fresh / file, text.encode())
         card = sites._asdict() | {"party": name, "kind": kind, "user": _user(sites, "admin" if kind == "admin" else "serve")}
         if kind == "site":
             card["sites"] = [name]  # it need not know who else takes part
@@ -179,6 +224,7 @@ def _place(made: Path, kit: Path, sites: Sites, name: str, kind: str, signing: s
         if kit.exists():
             shutil.rmtree(kit)
         fresh.replace(kit)
+    return given
 
 
 def _copy(made: Path, kit: Path) -> None:
@@ -193,7 +239,8 @@ def _user(sites: Sites, who: str) -> str:
 
 def _subjects(sites: Sites, party: str) -> tuple[str, ...]:
     """The names in a kit's certificates."""
-    return {"server": (sites.server, _user(sites, "serve")), "admin": (_user(sites, "admin"),)}.get(party, (party,))
+    known = {"server": (sites.server, _user(sites, "serve")), "admin": (_user(sites, "admin"),)}
+    return known.get(party, (party,))
 
 
 def _fits(pattern: str, text: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import tomli_w
 
 from ...compilation import configure_jax
-from ...errors import FedtierError, require
+from ...errors import NOTHING, FedtierError, require
 from ...experiments.comparison import cell_name
 from ...experiments.config import read_toml
 from ...experiments.progress import Progress
@@ -31,12 +31,15 @@ from ..settings import checked, load_run_file
 from ..site import SiteTable, site_command
 from . import serve as serving
 from . import status as asking
-from .authority import Kits, check_sites, provision
+from .authority import Kits, answer, check_party, check_sites, provision, revoke
 from .extra import need_flare
 from .frames import on_the_wire
 from .join import become
-from .names import KEYS, PLAY
+from .names import KEYS, NOTE, PLAY
+from .requests import authority_fingerprint, make_request, take_answer
+from .revocation import Revocations
 from .supervise import tell
+from .validity import revoked_file
 from .workspace import SIGNING, read_kit
 
 RUN_FILE, RUN_FOLDER = "FEDTIER_RUN_FILE", "FEDTIER_RUN_FOLDER"
@@ -47,6 +50,29 @@ def make_kits(file: Path, folder: Path, renew: tuple[str, ...]) -> Kits:
     """`fedtier provision`."""
     need_flare()
     return provision(check_sites(read_toml(file)), folder, renew)
+
+
+def sign_requests(file: Path, folder: Path, requests: tuple[Path, ...]) -> tuple[Kits, dict[str, str], str]:
+    """`fedtier provision --sign`: the kits, the requests' fingerprints by party, and the authority's."""
+    need_flare()
+    kits, prints = answer(check_sites(read_toml(file)), folder, requests)
+    return kits, prints, authority_fingerprint(folder / kits.written[0])
+
+
+def request_certificate(party: str, kit: Path, given: Path | None) -> str:
+    """`fedtier request`: the fingerprint of the request, or with an answer that of the authority."""
+    need_flare()
+    check_party(party)
+    if given is None:
+        return make_request(party, kit, kit.with_name(f"{party}.request"))
+    take_answer(party, kit, given)
+    return authority_fingerprint(kit)
+
+
+def revoke_parties(folder: Path, parties: tuple[str, ...]) -> Revocations:
+    """`fedtier revoke`."""
+    require(bool(parties), "PARTY", NOTHING, "must name at least one", "fedtier revoke north")
+    return revoke(folder, parties)
 
 
 def serve_run(kit_folder: Path, run_file: Path, out: Path | None, listen: Listen = nobody) -> Result:
@@ -62,10 +88,16 @@ def serve_run(kit_folder: Path, run_file: Path, out: Path | None, listen: Listen
     (folder / FAILURE).unlink(missing_ok=True)
     listener = in_background(listen(run.config, folder))
     watch = _Watch(folder, run.config.run.rounds, listener)
-    told = {PLAY: f"{__name__}:serve_job", RUN_FILE: str(run_file.resolve()), RUN_FOLDER: str(folder)}
-    told[KEYS] = str(kit.folder / SIGNING)
+    told = {
+        PLAY: f"{__name__}:serve_job",
+        NOTE: f"{__name__}:note_line",
+        RUN_FILE: str(run_file.resolve()),
+        RUN_FOLDER: str(folder),
+    }
     rules, sites = run.wire.rules, tuple(run.wire.sites)
-    job = serving.Run(folder.name, folder, sites, rules.start, run.config.run.rounds, told, watch.finished, watch)
+    job = serving.Run(
+        folder.name, folder, sites, rules.start, run.config.run.rounds, told, watch.finished, watch, RunFolder(folder).log
+    )
     tell(f"results: {folder}")
     try:
         with private_files():
@@ -93,7 +125,8 @@ def serve_job(ask: Ask, stopped: Callable[[], bool]) -> None:
     folder, run_file = Path(os.environ[RUN_FOLDER]), Path(os.environ[RUN_FILE])
     configure_jax()
     try:
-        seal = ServerSeal(read_identity(Path(os.environ[KEYS])))
+        keys = Path(os.environ[KEYS])
+        seal = ServerSeal(read_identity(keys), revoked_file(keys.parent))
         serve_rounds(run_file, folder, ask, progress=Progress(), stopped=stopped, seal=seal)
     except Stopped:
         return
@@ -103,6 +136,11 @@ def serve_job(ask: Ask, stopped: Callable[[], bool]) -> None:
             words = str(error) if mine else f"the server's job fails: {type(error).__name__}: {error}\n  hint: see console.log"
             write_whole(folder / FAILURE, words.encode())
         raise
+
+
+def note_line(line: str) -> None:
+    """A line of the transport in the log of the run that the environment names."""
+    RunFolder(Path(os.environ[RUN_FOLDER])).log(line)
 
 
 def join_federation(kit_folder: Path, data: Path | None, state: Path, site_file: Path | None) -> None:

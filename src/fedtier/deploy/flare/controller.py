@@ -8,10 +8,13 @@ started the server, in its environment, never by a job.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pkgutil
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from nvflare.apis.fl_constant import ReturnCode
@@ -23,9 +26,13 @@ from nvflare.apis.signal import Signal
 from ...errors import FedtierError
 from ...protocol import Letters, letters
 from ...protocol.signatures import opened
-from .names import LETTER, PLAY, PROGRESS, TOPIC
+from .names import LETTER, NOTE, PLAY, PROGRESS, TOPIC
+from .patience import Patience
+from .supervise import MARK
+from .validity import read_certificates
 
 PAUSE = 0.2  # seconds before a site that could not be reached is asked again
+ROSTER = 2.0  # seconds between two questions for the roster while a site is away
 
 
 class RoundController(Controller):
@@ -44,6 +51,7 @@ class RoundController(Controller):
         play = pkgutil.resolve_name(os.environ[PLAY])
         with ThreadPoolExecutor(max_workers=len(self.sites), thread_name_prefix="ask") as pool:
             self.transport = Transport(fl_ctx.get_engine(), abort_signal, pool)
+            threading.Thread(target=self.transport.keep_roster, daemon=True).start()
             try:
                 play(self.transport.ask, lambda: abort_signal.triggered)
             except Aborted:
@@ -63,6 +71,7 @@ class RoundController(Controller):
             "round": transport.round if transport else None,
             "rounds": self.rounds,
             "silent": sorted(transport.silent) if transport else [],
+            "certificates": read_certificates(Path(os.environ[MARK])),
         }
 
 
@@ -77,11 +86,13 @@ class Transport:
         self.engine, self.abort, self.pool = engine, abort, pool
         self.round: int | None = None  # of the latest letter, for those who ask how far the run is
         self.silent: set[str] = set()  # asked, and could not be reached or were late
+        self.patience = Patience(pkgutil.resolve_name(os.environ[NOTE]))
 
     def ask(self, letters: Letters, seconds: float) -> dict[str, bytes]:
-        """Each site's reply, where one came within `seconds`."""
-        ends = time.monotonic() + seconds
-        asked = {site: self.pool.submit(self._ask, site, letters.whole(site), ends) for site in letters.own}
+        """Each site's reply, where one came within `seconds`; one that was set aside is not asked."""
+        now = time.monotonic()
+        worth = [site for site in letters.own if self.patience.asks(site, now)]
+        asked = {site: self.pool.submit(self._ask, site, letters.whole(site), now + seconds) for site in worth}
         replies = {site: future.result() for site, future in asked.items()}
         if self.abort.triggered:
             raise Aborted
@@ -99,10 +110,20 @@ class Transport:
             if reply is not None and reply.get_return_code() == ReturnCode.OK:
                 data = reply.get(LETTER)
                 self.silent.discard(site)
+                self.patience.came(site)
                 return data if isinstance(data, bytes) else b""
             self.silent.add(site)
             time.sleep(max(0.0, min(PAUSE, ends - time.monotonic())))
+        self.patience.lost(site, time.monotonic())
         return None
+
+    def keep_roster(self) -> None:
+        """While a site is away, asks FLARE's server who takes part: one that comes back has another token (`rejoin`)."""
+        while not self.abort.triggered:
+            if self.silent:
+                with contextlib.suppress(RuntimeError):  # the server is going down
+                    self.engine.sync_clients_from_main_process()
+            time.sleep(ROSTER)
 
     def _note(self, sent: Letters) -> None:
         for own in sent.own.values():

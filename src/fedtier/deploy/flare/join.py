@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .names import HUNG, SOLVER
 from .supervise import Party, alone, stop_signals, tell
-from .workspace import Kit, read_kit
+from .workspace import Kit, certificate_ends, read_kit
 
 BEAT = 0.5  # seconds between two looks at the child
 STOPPED = 130  # exit status of a command that a signal stopped
@@ -41,6 +41,9 @@ def join(kit: Kit, state: Path, solver: str, hung: str) -> None:
         try:
             while not stopped():
                 party.keep()
+                if party.renewed():
+                    party.take_over()
+                    tell(f"site {kit.party}: renewed certificate, until {certificate_ends(kit.folder, kit.kind):%Y-%m-%d}")
                 looks = 0 if party.connected() == connected else looks + 1
                 if looks >= STEADY:
                     connected, looks = not connected, 0

@@ -7,24 +7,35 @@ FLARE 2.9 shakes hands with each caller in the one thread that accepts calls: so
 others out for as long as he likes. Here each handshake has a thread and HANDSHAKE seconds; at most PENDING of them, and
 PENDING_EACH from one address, are under way at once, and a call beyond that is hung up. FLARE also makes room for as many
 bytes as the first 16 of a message announce, up to 2 GB; here at most FRAME, for its own are of a megabyte and a header.
+Whose certificate the authority has revoked is refused, and cut off within LOOK seconds (`peers`).
 """
 
 from __future__ import annotations
 
 import collections
 import logging
+import os
 import runpy
 import socket
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 from nvflare.fuel.f3.drivers import socket_conn, tcp_driver
 from nvflare.fuel.f3.drivers.driver_params import DriverParams
 from nvflare.fuel.f3.drivers.net_utils import get_ssl_context
 
+from . import rejoin
+from .names import KEYS
+from .peers import PARTIES, Peers, Tally, peer_of
+from .supervise import MARK
+from .validity import revoked_file
+
 HANDSHAKE = 5.0  # seconds
 PENDING, PENDING_EACH = 64, 16
 FRAME = 16 << 20  # bytes
+LOOK = 1.0  # seconds between two looks at the list of revoked certificates
 SERVER = "nvflare.private.fed.app.server.server_train"
 
 log = logging.getLogger(__name__)
@@ -38,7 +49,19 @@ class Door(tcp_driver.TcpStreamServer):
     def __init__(self, driver: Any, connector: Any) -> None:
         self.waiting: collections.Counter[str] = collections.Counter()
         self.lock = threading.Lock()
+        self.peers, self.refusals = Peers(), Tally()
         super().__init__(driver, connector)
+        if self.ssl_context and KEYS in os.environ:
+            notes = Path(os.environ[MARK]) / PARTIES
+            self.peers = Peers(revoked_file(Path(os.environ[KEYS]).parent), notes)
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        """Cuts off whose certificate is revoked while he is inside."""
+        while True:
+            for line in self.peers.cut():
+                log.warning(line)
+            time.sleep(LOOK)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         return socket.socket.accept(self.socket)  # without the handshake of a listening socket with TLS
@@ -57,9 +80,22 @@ class Door(tcp_driver.TcpStreamServer):
             self.waiting = +self.waiting  # forgets addresses that wait no longer
         if link is not None:
             try:
-                super().finish_request(link, client_address)
+                if self._known(link, client_address):
+                    super().finish_request(link, client_address)
             finally:
+                self.peers.leave(link)
                 self.shutdown_request(link)
+
+    def _known(self, link: Any, client_address: Any) -> bool:
+        """Whether a caller whose certificate TLS has verified may come in."""
+        if not self.ssl_context:
+            return True
+        peer = peer_of(link.getpeercert())
+        refusal = self.peers.enter(link, peer)
+        if refusal and self.refusals.worth_telling(peer.name):
+            count = self.refusals.counts[peer.name]
+            log.warning(f"{peer.name} at {client_address[0]}: refused: {refusal} ({count} times so far)")
+        return not refusal
 
     def _shake_hands(self, request: Any, client_address: Any) -> Any:
         if not self.ssl_context:
@@ -99,4 +135,5 @@ def guard() -> None:
 
 if __name__ == "__main__":
     guard()
+    rejoin.install()
     runpy.run_module(SERVER, run_name="__main__", alter_sys=True)

@@ -1,8 +1,8 @@
 """`fedtier serve`: FLARE's server kept alive, and a job in it until the run is finished.
 
-FLARE recovers nothing: a crash of its server, of a job process or of a site ends the job or leaves it without a site.
-So the job is disposable here. It is submitted again when it is gone, when it is RUNNING but no process is, and when a
-connected site does not have it; the run itself goes on from the driver's checkpoint.
+FLARE recovers nothing: a crash of its server or of its job process ends the job. So the job is disposable here. It is submitted
+again when it is gone and when it is RUNNING but no process is; the run itself goes on from the driver's checkpoint. A site that
+comes back gets the running job by itself (`rejoin`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import NamedTuple
 from ...errors import FedtierError
 from .admin import ENDED, Admin, NoAnswer, hushed
 from .job import write_job
-from .names import PROGRESS
 from .supervise import Party, Say, alone, stop_signals
+from .validity import Validity
 from .workspace import Kit
 
 BEAT = 1.0  # seconds between two looks
@@ -39,6 +39,7 @@ class Run(NamedTuple):
     environment: Mapping[str, str]  # PLAY and what the function named there reads
     finished: Callable[[], bool]
     watch: Callable[[], None]  # called at every beat; raises what must end the run
+    note: Callable[[str], None] = lambda line: None  # a line for the run's log, which `watch` tells
 
 
 def serve(kit: Kit, run: Run, say: Say) -> bool:
@@ -48,6 +49,7 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
         party = Party(kit, space / "server", run.environment, say)
         admin = Admin(kit, space / "admin")
         keeper = _Keeper(run, admin, party, say)
+        validity = Validity(kit, space / "server", run.sites, run.note)
         party.end()  # what a killed supervisor left behind
         _port_is_free(kit.port)
         say(f"server {kit.server}:{kit.port}: waiting for {run.start} of {len(run.sites)} sites")
@@ -56,8 +58,14 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
                 if party.process is None or party.process.poll() is not None:
                     shutil.rmtree(space / "server" / "jobs", ignore_errors=True)  # a crash leaves jobs RUNNING for ever
                     keeper.forget()
+                if party.renewed():
+                    say("renewed certificate: FLARE's server is started anew with it, the run goes on where it is")
+                    party.end()
+                    admin.renew()
+                    continue
                 party.keep()
                 keeper.look()
+                validity.look()
                 run.watch()
                 time.sleep(BEAT)
             run.watch()
@@ -86,7 +94,7 @@ class _Keeper:
 
     def __init__(self, run: Run, admin: Admin, party: Party, say: Say) -> None:
         self.run, self.admin, self.party, self.say = run, admin, party, say
-        self.folder = write_job(run.folder / "flare" / "job", run.name, run.sites, run.start, run.rounds)
+        self.folder = write_job(run.folder / "flare" / "job", run.name, run.sites, run.rounds)
         self.job: str | None = None
         self.seen = 0  # looks in a row that found a fault
         self.since: float | None = None  # when enough sites were connected
@@ -151,9 +159,4 @@ class _Keeper:
     def _fault(self, job: str, status: str) -> str:
         if status != "RUNNING":
             return ""
-        if job not in self.admin.jobs():
-            return f"job {job} is RUNNING, but no process runs it"
-        if not self.admin.progress(job, PROGRESS).get("silent"):
-            return ""  # all who were asked answered: no need to ask the sites themselves
-        without = sorted(site for site, has in self.admin.has_job(job).items() if not has and site in self.run.sites)
-        return f"{', '.join(without)} came back without the job" if without else ""
+        return "" if job in self.admin.jobs() else f"job {job} is RUNNING, but no process runs it"

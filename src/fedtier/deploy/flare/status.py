@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from ...errors import FedtierError
+from ...reports.live.certificates import ends_soon
 from .admin import Admin, NoAnswer, hushed
 from .names import PROGRESS
 from .workspace import Kit, certificate_ends
@@ -31,6 +33,7 @@ def _ask(kit: Kit, admin: Admin) -> dict[str, Any]:
     job = jobs[0] if jobs else None
     having = admin.has_job(job) if job else {}
     progress = admin.progress(job, PROGRESS) if job else {}
+    shown, ends = progress.get("certificates", {}), certificate_ends(kit.folder, kit.kind)
     return {
         "server": f"{kit.server}:{kit.port}",
         "job": job,
@@ -44,8 +47,15 @@ def _ask(kit: Kit, admin: Admin) -> dict[str, Any]:
                 "heard": round(max(0.0, now - heard[site]), 1) if site in heard else None,
                 "job": having.get(site, False),
                 "silent": site in progress.get("silent", []),
+                "certificate": _day(shown.get(site, {}).get("until")),
+                "revoked": _day(shown.get(site, {}).get("revoked")),
             }
             for site in kit.sites
         ],
-        "certificate": f"{certificate_ends(kit.folder, kit.kind):%Y-%m-%d}",
+        "certificate": f"{ends:%Y-%m-%d}",
+        "warnings": ends_soon({"this kit": {"until": ends.timestamp()}} | shown, now),
     }
+
+
+def _day(moment: float | None) -> str | None:
+    return None if not moment else f"{datetime.datetime.fromtimestamp(moment, datetime.UTC):%Y-%m-%d}"

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import FedtierError
-from .workspace import Kit, open_workspace
+from ...storage.files import write_whole
+from .names import KEYS
+from .workspace import SIGNING, Kit, open_workspace, read_kit
 
 MARK = "FEDTIER_WORKSPACE"
 GRACE = 3.0  # seconds between asking to end and ending
@@ -53,6 +55,8 @@ class Party:
     def __init__(self, kit: Kit, folder: Path, environment: Mapping[str, str], say: Say) -> None:
         self.kit, self.folder, self.say = kit, folder.resolve(), say
         self.environment = dict(os.environ) | dict(environment) | {MARK: str(self.folder)}
+        if kit.kind == "server":
+            self.environment[KEYS] = str(kit.folder / SIGNING)
         self.process: subprocess.Popen[bytes] | None = None
         self.started, self.deaths = 0.0, 0  # deaths: launches in a row that did not last
         self.died: float | None = None  # when the death of the process was seen
@@ -85,6 +89,22 @@ class Party:
             links = psutil.Process(self.process.pid).net_connections(kind="tcp")
             return any(link.status == psutil.CONN_ESTABLISHED and link.raddr.port == self.kit.port for link in links)
         return False
+
+    def renewed(self) -> bool:
+        """Whether the kit holds another certificate than the one that FLARE was started with, and is whole."""
+        name = "server.crt" if self.kit.kind == "server" else "client.crt"
+        try:
+            if (self.kit.folder / "startup" / name).read_bytes() == (self.folder / "startup" / name).read_bytes():
+                return False
+            return read_kit(self.kit.folder, self.kit.kind).party == self.kit.party
+        except (OSError, FedtierError):  # one that is being replaced
+            return False
+
+    def take_over(self) -> None:
+        """Puts a renewed key and certificate of a site where the running FLARE finds them at its next connection; the one that
+        it has stays open, so that nothing is lost."""
+        for name in ("client.key", "client.crt"):
+            write_whole(self.folder / "startup" / name, (self.kit.folder / "startup" / name).read_bytes())
 
     def _start(self) -> None:
         self.end()

@@ -6,11 +6,14 @@ import datetime
 import json
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import NOTHING, FedtierError, require
 from ...protocol.signatures import read_identity
 from ...storage.files import make_private
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 HINT = "`fedtier provision sites.toml` makes kits"
 
@@ -53,11 +56,15 @@ def read_kit(folder: Path, *kinds: str) -> Kit:
 
 def certificate_ends(folder: Path, kind: str) -> datetime.datetime:
     """When the certificate of the kit in `folder` runs out; its signing key does at the same time."""
+    return certificate_of(folder / "startup" / ("server.crt" if kind == "server" else "client.crt")).not_valid_after_utc
+
+
+def certificate_of(path: Path) -> Certificate:
+    """The certificate in a file."""
     from cryptography import x509
 
-    path = folder / "startup" / ("server.crt" if kind == "server" else "client.crt")
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+        return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
         raise FedtierError(str(path), NOTHING, f"is no certificate: {error}", HINT) from None
 

@@ -8,8 +8,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from .certificates import certificates, revoked_on
 from .files import Cache, read_object, tail_lines
 from .state import ANSWERED, DECLINED, LATE, MISSING, NOT_ASKED, REFUSED, SILENT
 
@@ -54,13 +56,15 @@ class Heard(NamedTuple):
     events: Mapping[str, Event]  # the latest of each site
     awaited: frozenset[str]  # before the first round: sites that have not come yet
     posts: Mapping[str, Post]  # empty without a record
+    certificates: Mapping[str, Mapping[str, Any]] = MappingProxyType({})  # until when they hold, and which were revoked
 
 
 def hear(folder: Path, names: Sequence[str], cache: Cache) -> Heard:
     """Reads the folder's counts, log and record, as far as they have changed."""
     counts = cache.get("counts", folder / COUNTS_FILE, lambda path: read_object(path).get("sites", {}))
     events, awaited = cache.get("events", folder / LOG_FILE, lambda path: read_log(tail_lines(path), names))
-    return Heard(counts, events, awaited, cache.get("posts", folder / RECORD_FILE, lambda path: read_record(tail_lines(path))))
+    posts = cache.get("posts", folder / RECORD_FILE, lambda path: read_record(tail_lines(path)))
+    return Heard(counts, events, awaited, posts, certificates(folder, cache))
 
 
 def read_log(lines: Iterable[str], names: Sequence[str]) -> tuple[dict[str, Event], frozenset[str]]:
@@ -111,6 +115,8 @@ def standing(site: str, heard: Heard, reached: int, usual: float | None, now: fl
     replied = post.answered if post.kind == "REPLY" and post.answered is not None else -1
     last = max(told, replied)
     known = last if last >= 0 else None
+    if revoked := heard.certificates.get(site, {}).get("revoked"):
+        return Standing(REFUSED, revoked_on(revoked), known)
     if event is not None and _stands(event, last, reached, post):
         return Standing(event.standing, event.why, known)
     there = counts.get("rows") or post.welcomed or post.answered is not None

@@ -59,6 +59,8 @@ class Run(NamedTuple):
     clients: list[Client]  # empty in all but the latest runs of a store
     clients_in_all: int
     log: list[str]
+    warnings: list[str]  # certificates that end soon
+    certificates: dict[str, float]  # until when each party's holds, seconds since the epoch
 
 
 class State(NamedTuple):

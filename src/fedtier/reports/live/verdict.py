@@ -48,6 +48,7 @@ def status_parts(state: State) -> list[Table | str]:
     parts: list[Table | str] = [table]
     for run in state.runs:
         parts += [f"{run.title}: {run.phase}: {run.why}"] if run.why else []
+        parts += [f"warning: {line}" for line in run.warnings]
         parts += [_sites(run)] if run.between_sites and run.clients else []
     return parts
 

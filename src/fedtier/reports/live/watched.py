@@ -18,6 +18,7 @@ from ...experiments.record import MOST_BY_CLIENT
 from ...experiments.run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
 from ..load_runs import at, runs_in, title_of
 from . import simulated, sites
+from .certificates import certificates, ends_soon
 from .files import Cache, header_words, is_held, modified, read_object, signature, tail_lines
 from .state import (
     DAMAGED,
@@ -102,6 +103,7 @@ class _Look:
     def run(self) -> Run:
         pace, reached, rounds = self._pace(), self._reached(), self.config.run.rounds if self.config else None
         phase, why = self._phase()
+        shown = certificates(self.folder, self.cache)
         last = self.rows[-1] if self.rows else {}
         personal, on_clients = (self._mean((key, "mean")) for key in self._keys())
         chosen = self._evaluations()
@@ -113,7 +115,8 @@ class _Look:
             self._mean(("epsilon",)), last.get("bytes_down", 0), last.get("bytes_up", 0), last.get("local_steps", 0),
             max([float(self.mark.get("seconds", 0.0)), at(dict(last), ("seconds", "run")) or 0.0]), pace, left,
             self._progressed(), [row["round"] for row in chosen], clients, in_all,
-            tail_lines(self.folder / sites.LOG_FILE)[-LOG_LINES:],
+            tail_lines(self.folder / sites.LOG_FILE)[-LOG_LINES:], ends_soon(shown, self.now),
+            {party: said["until"] for party, said in shown.items() if said.get("until")},
         )  # fmt: skip
 
     def _keys(self) -> tuple[str, str]:
@@ -255,5 +258,5 @@ def _minus(one: float | None, other: float | None) -> float | None:
 def _blank(name: str, title: str, phase: str, why: str) -> Run:
     return Run(
         name, title, False, phase, why, 0, None, "accuracy", None, None, None, None, None, 0, 0, 0, 0.0, None, None, None,
-        [], [], 0, [],
+        [], [], 0, [], [], {},
     )  # fmt: skip
