@@ -26,6 +26,7 @@ class Tag(IntEnum):
     HESSIAN = 7  # rows for second derivatives
     ATTACK = 8  # what an attacker sends
     AUGMENT = 9  # other images in place of the stored ones
+    NOISE = 10  # what is added for the sake of privacy
 
 
 BEFORE_ROUND_0 = 2**31 - 1  # the "round" of everything that happens before the first one

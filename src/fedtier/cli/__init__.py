@@ -14,6 +14,7 @@ from .compare import compare, report, reproduce, search
 from .guidance import refuse_unknown_words
 from .looks import check, cite, methods, partition, theory
 from .models import adapt, export_model, predict
+from .privacy import privacy
 from .runs import demo, resume, run
 from .sites import flower, join, provision, record, request, revoke, serve
 from .watching import status, watch
@@ -21,7 +22,7 @@ from .watching import status, watch
 COMMANDS: dict[str, Any] = {
     "demo": demo, "run": run, "resume": resume, "compare": compare, "reproduce": reproduce, "search": search, "report": report,
     "watch": watch, "predict": predict, "adapt": adapt, "export-model": export_model,
-    "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite,
+    "partition": partition, "theory": theory, "methods": methods, "check": check, "cite": cite, "privacy": privacy,
     "provision": provision, "request": request, "revoke": revoke, "serve": serve, "join": join, "status": status,
     "record": record, "flower": flower,
 }  # fmt: skip

@@ -64,6 +64,8 @@ def load_run_file(file: Path) -> WireRun:
     tables["data"] = data if "name" in data else {"name": "file", "file": wire.server} | data
     tables["method"] = {"server_seat": False} | tables.get("method", {})  # the wire has none
     config = configuration.validate(tables)
+    rule = "is for simulations: between sites its noise would be drawn from a seed that all parties know"
+    require(config.privacy.kind == "none", "privacy.kind", config.privacy.kind, rule, 'privacy.kind = "none"')
     _fits(config, wire)
     return WireRun(config, wire, file.parent)
 

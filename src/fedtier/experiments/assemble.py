@@ -18,15 +18,18 @@ from ..federation import Federation, Plan, asynchronous_plan, count_of, growing_
 from ..keys import Tag
 from ..methods import Method, ProjectedSgd, flat, pretrain, registry
 from ..methods.attacked import AttackSpec, attacked
+from ..methods.private_rows import RowNoise
 from ..methods.solvers import LowerLevel
 from ..own_code.black_box import adopt_solver
 from ..own_code.by_path import is_bilevel, own_problem
+from ..privacy.mechanism import private
 from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .config import Config, keys_of
 from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
 from .models import is_plain, loss_of, model_of
 from .own_models import is_start, start_of
+from .privacy_rules import budgeted, mechanism_of, row_noise_of
 
 
 class Experiment(NamedTuple):
@@ -44,6 +47,7 @@ class Experiment(NamedTuple):
     key: Key[Array, "seeds"]
     steps: np.ndarray  # [R + 1, m] H_{i,r} before stragglers; row R for the final personal models
     new: Newcomers | None = None  # the clients that never train; windows with a leading axis for the seeds
+    sizes: np.ndarray | None = None  # [seeds, m] the clients' training rows, where privacy of rows counts them
 
     @property
     def clients(self) -> int:
@@ -97,9 +101,11 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     `parties` says who has which rows instead of a draw: on the wire the server sees its own rows alone.
     """
     dataset = dataset or load_data(config)
-    model, problem, arrays, method, solve = _algorithm(config, dataset)
     clients = clients_of(config, dataset) if parties is None else parties.clients
     seeds = seeds_of(config)
+    sizes = _train_sizes(config, dataset, seeds) if config.privacy.kind == "rows" else None
+    config = budgeted(config, clients, sizes)
+    model, problem, arrays, method, solve = _algorithm(config, dataset, clients, sizes)
 
     def one(seed: int) -> tuple[Federation, Plan, Newcomers | None]:
         rng = np.random.default_rng([seed, 0])
@@ -115,12 +121,14 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         federations, plans, newcomers = zip(*(one(seed) for seed in seeds), strict=True)
     federation = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *federations)
     federation = federation._replace(arrays=jax.tree.map(jnp.asarray, arrays))
+    if config.run.order == "poisson":
+        plans = [plan.padded(max(plan.cohort for plan in plans)) for plan in plans]
     plan = jax.tree.map(lambda *tables: np.stack(tables), *plans)
     key = jnp.stack([keys.root(seed) for seed in seeds])
     steps = np.broadcast_to(_local_steps(config).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients))
     x = _first_model(config, dataset, model, problem, federation, key)
     new = None if newcomers[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *newcomers)
-    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new)
+    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new, sizes)
 
 
 def _plan(config: Config, method: Method, clients: int, seed: int) -> Plan:
@@ -166,18 +174,29 @@ def with_options(experiment: Experiment, options: Mapping[str, object]) -> Exper
     """The same experiment with other values in [method]; they may be traced, so nothing is checked."""
     method_table = experiment.config.method.model_copy(update=options)
     config = experiment.config.model_copy(update={"method": method_table})
-    model, problem, _, method, solve = _algorithm(config, experiment.dataset)
+    model, problem, _, method, solve = _algorithm(config, experiment.dataset, experiment.clients, experiment.sizes)
     return experiment._replace(config=config, model=model, problem=problem, method=method, solve=solve)
 
 
-def _algorithm(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
+def _algorithm(
+    config: Config, dataset: Dataset, clients: int = 0, sizes: np.ndarray | None = None
+) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
+    """`clients` and `sizes` are read under privacy alone."""
     model, problem, arrays = _problem(config, dataset)
-    return model, problem, arrays, _method(config, dataset, problem), _lower_level(problem, config.method.options)
+    method = _method(config, dataset, problem, None if sizes is None else row_noise_of(config, sizes))
+    if config.privacy.kind == "clients":
+        method = private(method, mechanism_of(config, clients))
+    return model, problem, arrays, method, _lower_level(problem, config.method.options)
 
 
-def _method(config: Config, dataset: Dataset, problem: Bilevel) -> Method:
-    attack = config.attack
-    method = registry.make(config.method.entry, problem, config.method.options, augment=_augment(config, dataset))
+def _train_sizes(config: Config, dataset: Dataset, seeds: list[int]) -> np.ndarray:
+    """[seeds, m] how many training rows each client has."""
+    return np.stack([np.asarray(federate(config, dataset, seed).train.size) for seed in seeds])
+
+
+def _method(config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None) -> Method:
+    attack, augment = config.attack, _augment(config, dataset)
+    method = registry.make(config.method.entry, problem, config.method.options, augment=augment, private=noise)
     if attack.kind == "none":
         return method
     fits = attack.kind != "labels" or dataset.task == "classification"
@@ -245,6 +264,8 @@ def _federation(
     config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator
 ) -> tuple[Federation, Newcomers | None]:
     federation, new = split_all(config, dataset, arrays, rng)
+    if config.privacy.kind != "none":  # how many rows a client has is not told: all count alike
+        federation = federation._replace(spec=federation.spec._replace(weight=jnp.ones_like(federation.spec.weight)))
     federation = federation._replace(spec=_spec(config, dataset, federation.spec, clients))
     return with_seat(federation) if config.method.server_seat else federation, new
 

@@ -2,7 +2,7 @@
 
     [data]  what rows there are and who has them        [method]  how it is solved, and the problem's penalty and limits
     [model] what is trained                             [run]     how long, with whom, from which seed
-    [attack] which clients send wrong replies, in a simulation
+    [attack] which clients send wrong replies, in a simulation      [privacy] how much may become known of clients or rows
 
 The options of a method are its flat keys (`fedtier methods`); they stand in [method] beside the keys below.
 """
@@ -29,6 +29,7 @@ from ..own_code import by_path
 from ..own_code.by_path import is_own, short
 from ..own_code.held import is_elsewhere, is_object, marked, value_of
 from . import judges
+from .privacy_rules import check_privacy
 
 Share = float
 RENAMED = {"method.cohort": "method.remembered", "method.estimates": "method.remembered"}  # keys of earlier versions
@@ -279,9 +280,9 @@ class RunTable(Table):
     local_steps: int | None = described(
         None, "Local steps of every client in every round, in place of tau.", unit="steps", example=100, ge=1
     )
-    order: Literal["drawn", "cycle"] = described(
-        "drawn", "Who is asked in a round: clients at random, or in turn, each once before anyone is asked again.",
-        example="cycle",
+    order: Literal["drawn", "cycle", "poisson"] = described(
+        "drawn", "Who is asked in a round: clients at random, or in turn, each once before anyone is asked again, or each by a "
+        "coin of its own, so that cohorts differ in size.", example="cycle",
     )  # fmt: skip
     stragglers: Share = described(
         0.0, "The part of a cohort that is too slow and makes no step.", unit="share", example=0.1, ge=0, le=1
@@ -341,6 +342,49 @@ class AttackTable(Table):
     )  # fmt: skip
 
 
+class PrivacyTable(Table):
+    """[privacy]: what is done to what leaves a client, and how much may become known."""
+
+    kind: Literal["none", "clients", "rows"] = described(
+        "none",
+        "What is protected: nothing, whole clients (replies are clipped and noise is added to their sum), or single rows "
+        "(gradients of local steps are clipped row by row and get noise). Clients then count alike, whatever rows they have.",
+        example="clients",
+    )
+    place: Literal["central", "distributed", "local"] = described(
+        "central", "Who adds the noise for clients: the server to the sum, the clients together, or each client for itself.",
+        example="local",
+    )  # fmt: skip
+    epsilon: float | None = described(
+        None, "The budget: what may become known in all rounds. Sets the noise; with noise given too, ends the run.",
+        example=8.0, gt=0, allow_inf_nan=False,
+    )  # fmt: skip
+    delta: float = described(1e-5, "The chance of saying more than epsilon; below 1/clients.", example=1e-6, gt=0, lt=1)
+    noise: float | None = described(
+        None, "Deviation of the noise on a sum in units of the clip; none: what epsilon allows.", unit="clips", example=4.0,
+        gt=0, allow_inf_nan=False,
+    )  # fmt: skip
+    calibrated: bool = described(
+        False, "Written by a run: its noise was found for epsilon when it began, and stays.", example=True
+    )
+    clip: float = described(
+        1.0, "The length to which a reply, or a row's gradient, is shortened; where it adapts, the first one.", unit="length",
+        example=0.1, gt=0, allow_inf_nan=False,
+    )  # fmt: skip
+    adaptive: float | None = described(
+        None, "Lets the clip follow this quantile of the replies' lengths; none: it stays.", unit="share", example=0.5, gt=0,
+        lt=1,
+    )  # fmt: skip
+    quorum: Share = described(
+        1.0, "The part of a cohort whose distributed noise suffices: 0.8 bears that a fifth of the replies is lost.",
+        unit="share", example=0.8, gt=0, le=1,
+    )  # fmt: skip
+    accountant: Literal["auto", "pld", "rdp"] = described(
+        "auto", "How epsilon is bounded: by privacy loss distributions, by Rényi divergences; auto: the tightest that applies.",
+        example="rdp",
+    )  # fmt: skip
+
+
 class Config(Table):
     """A whole configuration: the tables."""
 
@@ -349,6 +393,7 @@ class Config(Table):
     method: MethodTable = MethodTable()
     run: RunTable = RunTable()
     attack: AttackTable = AttackTable()
+    privacy: PrivacyTable = PrivacyTable()
 
     def toml(self) -> str:
         """Every key with its value, defaults included; reads back as the same configuration."""
@@ -369,6 +414,10 @@ class Config(Table):
             content["run"].pop("magnitude")
         if self.attack.kind == "none":
             content.pop("attack")
+        if self.privacy.kind == "none":
+            content.pop("privacy")
+        elif content["privacy"].pop("calibrated"):
+            content["privacy"]["noise"] = None  # epsilon says it
         for key in CLOCK:  # likewise
             if content["run"][key] == RunTable.model_fields[key].default:
                 content["run"].pop(key)
@@ -384,6 +433,7 @@ LATER = (
 """Keys that stand in a digest only where they are set: runs from before there were such keys keep theirs."""
 TABLES: dict[str, type[Table]] = {
     "data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable, "attack": AttackTable,
+    "privacy": PrivacyTable,
 }  # fmt: skip
 
 
@@ -447,6 +497,7 @@ def validate(tables: dict[str, Any]) -> Config:
         require(not share, "data.new_clients", share, rule, "leave it out")
     _check_together(config)
     _check_clock(config, method)
+    check_privacy(config.privacy, config, method)
     return _seated(config, method)
 
 
@@ -513,7 +564,9 @@ def _seated(config: Config, method: Method) -> Config:
         hint = "it uses the server's rows anyway, or no rows but a client's own"
         require(method.seat, "method.server_seat", True, f"{method.name} has no seat for the server's rows", hint)
         require(rows, "method.server_seat", True, "there are no rows at the server", "raise data.server_share")
-    resolved = method.seat and rows if seat is None else seat
+    plain = config.privacy.kind != "clients" and config.run.order != "poisson"  # the server's rows are no client's
+    require(not seat or plain, "method.server_seat", True, "the server is no client: not with privacy or coins", "false")
+    resolved = method.seat and rows and plain if seat is None else seat
     return config.model_copy(update={"method": config.method.model_copy(update={"server_seat": resolved})})
 
 

@@ -28,6 +28,7 @@ class Row(TypedDict):
     global_rmse_on_clients: NotRequired[Spread]
     by_client: dict[str, list[float | None]]  # of some of the clients, by model: personal, global
     virtual_seconds: NotRequired[float]  # by the clock of the plan, where it has one
+    epsilon: NotRequired[float]  # spent so far, of a run under privacy
     bytes_down: int
     bytes_up: int
     local_steps: int

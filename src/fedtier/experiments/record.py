@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engines import Replies, State, global_models
+from ..federation import Plan
 from .assemble import Experiment
 from .bundle.bundle import FOLDER
 from .bundle.keep import keep_bundle
 from .metric_row import Errors, Row
 from .metrics import Quality, Scores, Traffic, Values, error_spread, evaluated_clients, evenly_spaced, spread
 from .newcomers import NewScores, newcomers_told
+from .privacy_rules import epsilon_after
 from .run_folder import RunFolder
 from .verdicts import Verdict, verdicts_by_client
 
@@ -88,14 +90,22 @@ def row_of(experiment: Experiment, size: Traffic, scores: Scores, s: int, number
     plan = jax.tree.map(lambda table: table[s, :number], experiment.plan)
     clients = plan.ids < experiment.clients  # a seat for the server's data sends nothing
     spent = Spent(
-        int(clients.sum()) * size.down,
+        _letters(experiment, clients, plan) * size.down,
         int((clients & plan.arrived).sum()) * size.up,
         int(plan.steps[clients].sum()) * experiment.method.solves,
     )
     told = row(scores, s, number, experiment.config.run.seed + s, spent, seconds, experiment.unit(s))
     if plan.seconds is not None:
         told["virtual_seconds"] = float(plan.seconds[-1]) if number else 0.0
+    if experiment.config.privacy.kind != "none":
+        told["epsilon"] = epsilon_after(experiment.config, experiment.clients, experiment.sizes, number)
     return told
+
+
+def _letters(experiment: Experiment, clients: np.ndarray, plan: Plan) -> int:
+    """How many messages the server has sent; none to a seat that a coin has left free, where nobody has steps to make."""
+    free = experiment.config.run.order == "poisson"
+    return int((clients & (plan.arrived | (plan.steps > 0))).sum() if free else clients.sum())
 
 
 def finish(

@@ -26,6 +26,7 @@ from .label_counts import labels_of_experiment
 from .metric_row import Row
 from .metrics import Scores, evaluator, traffic
 from .newcomers import newcomer_evaluator, newcomer_row
+from .privacy_page import as_object, ended_early, refuse_overspending, short_words, stated
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
@@ -38,6 +39,7 @@ MOST_NAMED = 5  # clients in a warning about lost replies
 DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
 STEERS = ("server_lr", "client_lr", "penalty", "lr")  # keys that make a run wild when they are too large
 PREPARATION = "preprocessing.json"
+PRIVACY = "privacy.json"  # what may become known, to whom
 ATTACK = "attack.json"  # who attacks under which seed
 
 
@@ -85,6 +87,8 @@ def run_experiment(
     if experiment is None:
         with profile.span("data"):
             experiment = assemble(config)
+    if experiment.config.run.rounds < config.run.rounds:
+        progress.say(ended_early(config, experiment.config))
     with RunFolder(folder or new_folder(f"{short(config.method.name)}-{short(config.data.name)}")).held() as files:
         return begin(experiment, files, progress=progress, listen=listen, profile=profile)
 
@@ -112,6 +116,7 @@ def _extended(config: Config, files: RunFolder, rounds: int) -> Config:
         return config
     require(rounds > last, "--rounds", rounds, f"must be more than the {last} that the run has", "a run is never shortened")
     longer = config.model_copy(update={"run": config.run.model_copy(update={"rounds": rounds})})
+    refuse_overspending(longer)
     files.write("config.toml", longer.toml().encode())
     for name in ("plan.safetensors", "clients.json"):
         (files.folder / name).unlink(missing_ok=True)
@@ -257,6 +262,10 @@ class Session:
             scale = SCALES[attack.kind] if attack.scale is None else attack.scale
             content = {"kind": attack.kind, "scale": scale, "attackers": self.experiment.attackers}
             self.files.write(ATTACK, json.dumps(content).encode())
+        if self.experiment.config.privacy.kind != "none" and not (self.files.folder / PRIVACY).exists():
+            found = stated(self.experiment)
+            self.files.write(PRIVACY, json.dumps(as_object(found)).encode())
+            self._say(f"privacy: {short_words(found)}; `fedtier privacy {self.files.folder}` has the rest")
         if not (self.files.folder / "partition.json").exists():
             self.files.write("partition.json", counts.to_json())
         if self.experiment.model is not None and not (self.files.folder / PREPARATION).exists():

@@ -52,6 +52,7 @@ NUMERIC = (
     "federation",
     "methods",
     "engines",
+    "privacy",
     "own_code",
     "experiments",
 )

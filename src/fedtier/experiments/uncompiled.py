@@ -21,6 +21,8 @@ from .assemble import Experiment
 def engine_of(experiment: Experiment, capacity: int) -> Engine:
     """The engine for all seeds of the experiment."""
     magnitude = experiment.config.run.magnitude
+    if experiment.config.privacy.kind == "clients":  # replies are clipped, and none may decide whether another one counts
+        magnitude = float("inf")
     if experiment.compiles:
         return compiled(experiment.method, capacity=capacity, seeds=True, magnitude=magnitude, history=experiment.plan.history)
     return _over_seeds(messages(experiment.method, jit="server", magnitude=magnitude, history=experiment.plan.history))

@@ -14,6 +14,7 @@ from ..errors import choice, require, share, whole
 from .clock import Clock
 from .shares import count_of
 
+ORDERS = ("drawn", "cycle", "poisson")
 MOST_STEPS = 2**31  # counters on the devices have 32 bits
 
 
@@ -25,6 +26,16 @@ class Plan(NamedTuple):
     arrived: Bool[np.ndarray, "R S"]  # False = the reply is lost
     staleness: Int[np.ndarray, "R S"] | None = None  # rounds since the broadcast that the reply answers; None: 0 for all
     seconds: Float[np.ndarray, "R"] | None = None  # virtual time at the end of each round; None: there is no clock
+
+    def padded(self, cohort: int) -> Plan:
+        """The same plan with so many seats in every round, at most one for each client: in a new seat sits somebody without
+        local steps whose reply does not count. Only for plans without staleness."""
+        if cohort == self.cohort:
+            return self
+        ids = np.stack([_filled(row, cohort) for row in self.ids])
+        order, more = np.argsort(ids, axis=1), [(0, 0), (0, cohort - self.cohort)]
+        tables = (ids, np.pad(self.steps, more), np.pad(self.arrived, more))
+        return Plan(*(np.take_along_axis(table, order, axis=1) for table in tables), seconds=self.seconds)
 
     @property
     def rounds(self) -> int:
@@ -80,7 +91,8 @@ def make_plan(
     order: str = "drawn",
 ) -> Plan:
     """Draws cohorts of `cohort_size` clients, uniformly without replacement; with order = "cycle" clients take turns: each
-    is asked once, in an order drawn anew, before anyone is asked again.
+    is asked once, in an order drawn anew, before anyone is asked again; with "poisson" every client is asked with the same
+    chance, by a coin of its own: there are as many seats as the largest cohort needs, and in free ones nobody counts.
 
     `tau` is one number or one per client; `steps`, a table [R] or [R, m], replaces it. `stragglers` is the chance
     that a chosen client makes no step, `dropouts` that its reply is lost. `seat` adds client number m, the server's
@@ -90,11 +102,14 @@ def make_plan(
     whole("rounds", rounds, 0)
     whole("clients", clients)
     share("participation", participation, "the share of clients asked in a round, above 0", zero=False, one=True)
-    choice("order", order, ("drawn", "cycle"))
+    choice("order", order, ORDERS)
     share("stragglers", stragglers, one=True)
     share("dropouts", dropouts)
     table = steps_table(tau, steps, clients, rounds)
     cohort = cohort_size(participation, clients)
+    if order == "poisson":
+        require(not seat and clock is None, "order", order, "goes with neither a seat for the server nor a clock", "drawn")
+        return _by_coins(rng, cohort / clients, table, stragglers, dropouts)
     ids = _in_turn(rng, clients, rounds, cohort) if order == "cycle" else _drawn(rng, clients, rounds, cohort)
     chosen = np.take_along_axis(table, ids, axis=1).astype(np.int32)
     seconds = None if clock is None else np.cumsum(clock.takes(ids, chosen).max(axis=1))
@@ -106,6 +121,24 @@ def make_plan(
         ids = np.hstack([ids, np.full((rounds, 1), clients, np.int32)])
         chosen, arrived = np.hstack([chosen, average]), np.hstack([arrived, np.ones((rounds, 1), bool)])
     return Plan(ids, chosen, arrived, seconds=seconds)
+
+
+def _by_coins(rng: np.random.Generator, chance: float, table: np.ndarray, stragglers: float, dropouts: float) -> Plan:
+    """Rounds of different sizes, padded; all draws are one for each client, so that a longer plan begins with this one."""
+    coins, late, lost = rng.spawn(3)
+    asked = coins.random(table.shape) < chance
+    steps = np.where(late.random(table.shape) < stragglers, 0, table) * asked
+    arrived = asked & (lost.random(table.shape) >= dropouts)
+    seats = max(1, int(asked.sum(axis=1).max(initial=0)))
+    ids = np.stack([np.sort(_filled(np.flatnonzero(row), seats)) for row in asked] or [np.arange(seats)])[: len(asked)]
+    tables = (np.take_along_axis(one, ids, axis=1) for one in (steps.astype(np.int32), arrived))
+    return Plan(ids.astype(np.int32), *tables)
+
+
+def _filled(ids: Int[np.ndarray, "k"], seats: int) -> Int[np.ndarray, "S"]:
+    """These clients and the lowest numbers that are not among them, `seats` in all."""
+    free = np.setdiff1d(np.arange(seats), ids)
+    return np.concatenate([ids, free[: seats - len(ids)]]).astype(np.int32)
 
 
 def _drawn(rng: np.random.Generator, clients: int, rounds: int, cohort: int) -> Int[np.ndarray, "R S"]:

@@ -22,6 +22,7 @@ from .entry import Entry
 from .method import Method
 from .parts import KINDS
 from .personalised import entries as personalised
+from .private_rows import RowNoise
 from .projected import projected
 from .robust import entries as robust
 from .shared_level import entries as shared_level
@@ -62,9 +63,11 @@ def part_names(name: str | Entry) -> tuple[str, ...]:
     return tuple(part for part in KINDS if part in inspect.signature(entry(name).factory).parameters)
 
 
-def make(name: str | Entry, problem: Bilevel, given: dict[str, Any], augment: Augment | None = None) -> Method:
+def make(
+    name: str | Entry, problem: Bilevel, given: dict[str, Any], augment: Augment | None = None, private: RowNoise | None = None
+) -> Method:
     """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused. A program may also
-    give whole parts, such as server=descent(...), in place of their keys. `augment` is for the part `local`."""
+    give whole parts, such as server=descent(...), in place of their keys. `augment` and `private` are for the part `local`."""
     known, row = options(name), entry(name)
     whole = {key: value for key, value in given.items() if key in part_names(name) and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
@@ -79,6 +82,8 @@ def make(name: str | Entry, problem: Bilevel, given: dict[str, Any], augment: Au
     parts = row.flat(**{key: value for key, value in given.items() if key not in whole}) | whole
     if augment is not None:
         parts["local"] = parts["local"]._replace(augment=augment)
+    if private is not None:
+        parts["local"] = parts["local"]._replace(private=private)
     ours = any(row is known for known in METHODS.values())
     power = parts.pop("averaging", 0) if ours else 0  # where the server has no descent that averages
     count = parts.pop("projection", 0) if ours else 0

@@ -17,6 +17,7 @@ from ..keys import Tag
 from ..problem import Augment, Bilevel
 from ..schedules import Schedule, StepSize, as_schedule, constant
 from .method import ClientSpec
+from .private_rows import RowNoise, noisy_gradient
 
 AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 more numbers of it (docs/scaling.md)
 STRETCH, SMALL = 16, 2**14  # on a GPU: steps in a loop of fixed length, for models of at most so many numbers
@@ -122,6 +123,7 @@ class ProjectedSgd(NamedTuple):
     momentum: float = 0.0  # rho of the heavy ball, which starts at rest in every solve
     weight_decay: float = 0.0  # times y, added to every gradient
     augment: Augment | None = None  # what steps see in place of the stored rows
+    private: RowNoise | None = None  # are gradients clipped row by row, with noise?
 
     def descend(
         self,
@@ -136,10 +138,25 @@ class ProjectedSgd(NamedTuple):
     ) -> PyTree:
         """y after `steps` steps along -gradient(y, rows), each of size factor spec.step_scale tilde_gamma_t."""
         scale, slope = spec.step_scale * jnp.asarray(factor), self._decayed(gradient)
+        if self.private is not None:
+            return self._noisily(slope, y, view, steps, key, scale, project, self.private)
         return sgd(
             slope, y, view, steps, key, lr=self.step, batch=self.batch, scale=scale, project=project, momentum=self.momentum,
             augment=self.augment,
         )  # fmt: skip
+
+    def _noisily(
+        self, gradient: Gradient, y: PyTree, view: View, steps: ArrayLike, key: Key[Array, ""], scale: ArrayLike,
+        project: Callable[[PyTree], PyTree], how: RowNoise,
+    ) -> PyTree:  # fmt: skip
+        """`sgd` with gradients of its own: every row by its own coin, clipped, with noise."""
+
+        def step(t: ArrayLike, at: Moving) -> Moving:
+            along = noisy_gradient(gradient, at.y, view, keys.at(key, t), self.batch, how)
+            along = trees.axpy(self.momentum, at.m, along) if self.momentum else along
+            return Moving(project(trees.axpy(-jnp.asarray(scale) * self.step(t), along, at.y)), along if self.momentum else ())
+
+        return jax.lax.fori_loop(0, steps, step, Moving(y, trees.zeros_like(y) if self.momentum else ())).y
 
     def sample(self, view: View, key: Key[Array, ""]) -> PyTree:
         """A minibatch as a step sees it, for methods whose steps are not along a gradient."""

@@ -24,6 +24,8 @@ STUDIES: dict[str, Row] = {
     "methods": Row("methods.reproduce", "all methods on Fashion-MNIST at three levels of heterogeneity, each searched alike"),
     "methods-hospitals": Row("methods.reproduce", "the same on the four hospitals of the heart-disease set"),
     "robustness": Row("robustness.reproduce", "what each aggregation does about clients that attack"),
+    "privacy": Row("privacy.reproduce", "accuracy against epsilon for whole clients, on Fashion-MNIST"),
+    "privacy-hospitals": Row("privacy.reproduce", "accuracy against epsilon for single rows, beside FLamby's numbers"),
     "asynchrony": Row("asynchrony.reproduce", "virtual time to an accuracy: FedBuff and FedAsync beside FedAvg"),
     "fed-heart-disease": Row("outside.reproduce", "FLamby's table of strategies on four hospitals, its numbers beside ours"),
 }

@@ -1,0 +1,140 @@
+"""Epsilon from the noise, the number of rounds and the rule by which cohorts are drawn; and the way back.
+
+The bounds are those of `dp-accounting` (Google), asked for the event that is really played. sigma is the noise on the sum of
+clipped replies in units of the clip C.
+
+| cohorts | neighbours: with and without | event of a round | by |
+|---|---|---|---|
+| all, every round | a client | Gaussian, sigma | PLD or RDP |
+| poisson, each by its own coin q | a client | Poisson-sampled Gaussian, sigma | PLD or RDP |
+| drawn, of fixed size | a client replaced by another, 2 C apart | Gaussian, sigma/2, sampled without replacement | RDP |
+| cycle, in turn | a client | Gaussian, sigma, once in a cycle | PLD or RDP |
+
+What a fixed-size cohort is worth is less than what a Poisson cohort of the same mean size is worth: in it, that one is asked
+says that another is not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ..errors import NOTHING, FedtierError, choice, positive, require, share, whole
+
+RULES = ("all", "poisson", "drawn", "cycle")
+ACCOUNTANTS = ("auto", "pld", "rdp")
+PRECISION = 0.003  # relative, of a noise that is looked for; always on the safe side
+MOST_ROUNDS = 10**6
+
+
+class Cohorts(NamedTuple):
+    """How often a client is asked: `size` of `clients` in a round, on average, by a rule; see the module."""
+
+    rule: str
+    clients: int  # m
+    size: int  # of the cohort; the mean size where coins are thrown
+
+    @property
+    def share(self) -> float:
+        return self.size / self.clients
+
+    @property
+    def fixed(self) -> bool:
+        """Whether cohorts are drawn with a fixed size, so that neighbours replace each other."""
+        return self.rule == "drawn" and self.size < self.clients
+
+
+def need_accountant() -> None:
+    """Refuses to go on without the accountant."""
+    if importlib.util.find_spec("dp_accounting") is None:
+        raise FedtierError("dp-accounting", NOTHING, "is not installed", 'pip install "fedtier[privacy]"')
+
+
+def chosen(accountant: str, cohorts: Cohorts) -> str:
+    """The accountant by name: for auto the tightest that has a bound for these cohorts."""
+    choice("accountant", accountant, ACCOUNTANTS)
+    choice("rule", cohorts.rule, RULES)
+    rule = f"has no bound for cohorts of a fixed size, {cohorts.size} of {cohorts.clients}; PLD's numbers are Poisson's"
+    hint = 'run.order = "poisson", or accountant = "rdp"'
+    require(not (accountant == "pld" and cohorts.fixed), "accountant", accountant, rule, hint)
+    return ("rdp" if cohorts.fixed else "pld") if accountant == "auto" else accountant
+
+
+def epsilon_of(noise: float, rounds: int, cohorts: Cohorts, delta: float, accountant: str = "auto") -> float:
+    """Epsilon at `delta` after `rounds` rounds with sigma = `noise`; 0 after none, infinite without noise."""
+    by = chosen(accountant, cohorts)
+    share("delta", delta, zero=False)
+    whole("rounds", rounds, 0)
+    if rounds == 0:
+        return 0.0
+    if noise <= 0:
+        return math.inf
+    import dp_accounting as dp
+    from dp_accounting import pld, rdp
+
+    relation = dp.NeighboringRelation.REPLACE_ONE if cohorts.fixed else dp.NeighboringRelation.ADD_OR_REMOVE_ONE
+    event, times = dp.GaussianDpEvent(noise), rounds
+    if cohorts.fixed:  # two replies that are clipped to C lie at most 2 C apart
+        event = dp.SampledWithoutReplacementDpEvent(cohorts.clients, cohorts.size, dp.GaussianDpEvent(noise / 2))
+    elif cohorts.rule == "poisson" and cohorts.share < 1:
+        event = dp.PoissonSampledDpEvent(cohorts.share, event)
+    elif cohorts.rule == "cycle":
+        times = math.ceil(rounds * cohorts.size / cohorts.clients)
+    with _quiet():
+        found = (pld.PLDAccountant if by == "pld" else rdp.RdpAccountant)(neighboring_relation=relation)
+        return float(found.compose(event, times).get_epsilon(delta))
+
+
+def noise_for(epsilon: float, rounds: int, cohorts: Cohorts, delta: float, accountant: str = "auto") -> float:
+    """The least sigma, up to PRECISION and never too little, that keeps `rounds` rounds within `epsilon` at `delta`."""
+    positive("epsilon", epsilon)
+    whole("rounds", rounds)
+
+    def within(noise: float, by: str) -> bool:
+        return epsilon_of(noise, rounds, cohorts, delta, by) <= epsilon
+
+    def least(low: float, high: float, by: str, precision: float) -> tuple[float, float]:
+        while not within(high, by):
+            low, high = high, 2 * high
+            require(high < 1e7, "epsilon", epsilon, f"needs more noise than can be at delta = {delta}", "raise epsilon")
+        while low and within(low, by):
+            low, high = low / 1.25, low
+        while high - low > precision * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if within(middle, by) else (middle, high)
+        return low, high
+
+    by = chosen(accountant, cohorts)
+    low, high = least(0.0, 1.0, "rdp", 0.02 if by == "pld" else PRECISION)  # quick, and never below what PLD needs
+    return high if by == "rdp" else least(0.85 * low, high, "pld", PRECISION)[1]
+
+
+def rounds_within(epsilon: float, noise: float, cohorts: Cohorts, delta: float, most: int, accountant: str = "auto") -> int:
+    """How many rounds, `most` at most, stay within `epsilon`."""
+
+    def within(rounds: int) -> bool:
+        return epsilon_of(noise, rounds, cohorts, delta, accountant) <= epsilon
+
+    if within(most):
+        return most
+    low, high = 0, most  # within(low), not within(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if within(middle) else (low, middle)
+    return low
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Orders of RDP that do not converge are left out, which is safe: no need to be told of each."""
+    log = logging.getLogger("absl")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

@@ -1,0 +1,108 @@
+"""[privacy] in a configuration: what is refused, what is written, and that a budget cannot be overspent."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedtier.errors import FedtierError
+from fedtier.experiments.assemble import assemble
+from fedtier.experiments.config import validate
+from fedtier.experiments.privacy_page import page_words, stated
+from fedtier.experiments.progress import Progress
+from fedtier.experiments.run import resume_experiment, run_experiment
+from fedtier.experiments.run_folder import RunFolder
+from fedtier.privacy import Cohorts, epsilon_of
+
+DATA = {"name": "synthetic", "clients": 6, "rows": 20, "features": 3, "classes": 2, "server_share": 0.0, "partition": "iid"}
+METHOD = {"name": "fedavg", "client_lr": 0.1, "batch": 4}
+RUN = {"rounds": 6, "participation": 0.5, "order": "poisson", "local_steps": 2, "eval_every": 3}
+PRIVACY = {"kind": "clients", "epsilon": 5.0, "delta": 0.01, "accountant": "rdp"}
+
+
+def tables(**changes):
+    base = {"data": DATA, "method": METHOD, "run": RUN, "privacy": PRIVACY}
+    return {table: base.get(table, {}) | changes.get(table, {}) for table in {*base, *changes}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"privacy": {"epsilon": 0.0}}, "privacy.epsilon"),
+        ({"privacy": {"epsilon": None}}, "must be given, or privacy.noise"),
+        ({"privacy": {"delta": 0.2}}, r"below 1/clients"),
+        ({"method": {"name": "rfa"}}, "sums of its replies alone"),
+        ({"method": {"name": "zo_hfl", "client_lr": 0.1}}, "sums of its replies alone"),
+        ({"run": {"order": "drawn"}, "privacy": {"accountant": "pld"}}, "no bound for cohorts of a fixed size"),
+        ({"privacy": {"kind": "none"}}, "is not read with privacy.kind = 'none'"),
+        ({"privacy": {"kind": "rows", "place": "local"}}, "is not read with privacy.kind = 'rows'"),
+        ({"privacy": {"kind": "rows"}, "method": {"name": "decomfl"}}, "more than what a solve by gradients"),
+        ({"privacy": {"quorum": 0.5}}, "is for distributed noise"),
+        ({"privacy": {"place": "distributed"}, "run": {"dropouts": 0.2}}, "too little noise"),
+        ({"data": {"server_share": 0.3}, "method": {"server_seat": True}}, "the server is no client"),
+        ({"attack": {"kind": "signs"}}, "changes what was made private"),
+        ({"method": {"name": "fedbuff"}, "run": {"order": "drawn"}}, "has no rounds"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused_before_any_work(changes, words):
+    given = tables(**changes)
+    given["privacy"] = {key: value for key, value in given["privacy"].items() if value is not None}
+    with pytest.raises(FedtierError, match=words):
+        validate(given)
+
+
+def test_a_budget_sets_the_noise_and_clients_count_alike():
+    experiment = assemble(validate(tables()))
+    noise = experiment.config.privacy.noise
+    assert epsilon_of(noise, 6, Cohorts("poisson", 6, 3), 0.01, "rdp") == pytest.approx(5.0, rel=0.02)
+    assert np.all(np.asarray(experiment.federation.spec.weight) == 1)
+    again = assemble(experiment.config)
+    assert again.config == experiment.config, "what a run writes down reads back as itself"
+
+
+@pytest.mark.slow
+def test_noise_and_a_budget_end_the_run_when_it_is_spent():
+    config = validate(tables(privacy={"noise": 1.0, "epsilon": 3.0}, run={"rounds": 50}))
+    rounds = assemble(config).config.run.rounds
+    spent = [epsilon_of(1.0, r, Cohorts("poisson", 6, 3), 0.01, "rdp") for r in (rounds, rounds + 1)]
+    assert 1 <= rounds < 50 and spent[0] <= 3.0 < spent[1]
+    with pytest.raises(FedtierError, match="is spent in the first round"):
+        assemble(validate(tables(privacy={"noise": 1.0, "epsilon": 0.1})))
+
+
+@pytest.mark.slow
+def test_a_run_says_what_it_has_spent_and_cannot_be_extended_beyond_its_budget(tmp_path):
+    said = []
+
+    class Quiet(Progress):
+        def say(self, *lines):
+            said.extend(lines)
+
+    result = run_experiment(validate(tables()), tmp_path / "run", progress=Quiet())
+    assert any("epsilon for a client at delta = 0.01 after 6 rounds" in line for line in said)
+    spent = [row["epsilon"] for row in RunFolder(tmp_path / "run").rows()]
+    assert spent[0] == 0 and spent == sorted(spent) and 4.8 < result.final[0]["epsilon"] <= 5.0
+    page = json.loads((tmp_path / "run" / "privacy.json").read_bytes())
+    assert page["viewers"][2]["epsilon"] is None and page["viewers"][0]["epsilon"] == pytest.approx(result.final[0]["epsilon"])
+    with pytest.raises(FedtierError, match="pays for 6 rounds"):
+        resume_experiment(tmp_path / "run", progress=Quiet(), rounds=7)
+
+
+@pytest.mark.slow
+def test_rows_have_a_budget_of_their_own_by_the_client_with_the_fewest():
+    config = validate(tables(privacy={"kind": "rows"}, run={"order": "drawn"}))
+    experiment = assemble(config)
+    fewest, noise = int(experiment.sizes.min()), experiment.config.privacy.noise
+    found = stated(experiment)
+    assert found.unit == "a row" and len({viewer.epsilon for viewer in found.viewers}) == 1
+    assert found.epsilon == epsilon_of(noise, 12, Cohorts("poisson", fewest, 4), 0.01, "rdp") <= 5.0
+
+
+@pytest.mark.parametrize("place", ["local", "distributed"])
+def test_without_trust_there_is_no_secret_cohort(place):
+    """The server knows who is asked, so the bound is that of a client in every round, or in as many as it was asked in."""
+    found = stated(assemble(validate(tables(privacy={"place": place}))))
+    assert found.viewers[2].epsilon <= 5.0 and found.viewers[2].epsilon == found.epsilon
+    noise = found.noise
+    assert epsilon_of(noise, 6, Cohorts("all", 6, 6), 0.01, "rdp") == pytest.approx(5.0, rel=0.02)
+    assert "not covered" in page_words(found)
