@@ -22,6 +22,7 @@ MODULES = (
     "fedtier.methods",
     "fedtier.methods.two_levels.estimators",
     "fedtier.engines",
+    "fedtier.privacy",
     "fedtier.protocol",
     "fedtier.protocol.foreign",
     "fedtier.experiments.config",

@@ -43,6 +43,11 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "clients",
         10,
     ),
+    "shared_directions": (
+        "All clients of a round probe along the same directions, so that the server needs the mean of their slopes alone.",
+        "",
+        True,
+    ),
     "fading": (
         "Whether an estimate's pull fades as the server moves along it, and ends where f2 would be 0; if not, it stays "
         "the same in all steps of a round.",

@@ -127,6 +127,8 @@ class RunFolder:
     def begin(self, config: Config, data: str) -> None:
         """Writes what is known before the first round; `data` is the data set's digest."""
         self.refuse_second_run()
+        if config.privacy.kind != "none":  # the seed, and so the plan and the noise, are the server's secrets
+            self.folder.chmod(0o700)
         self.write("environment.json", json.dumps(environment() | {"data": data, "code": code_of(config)}, indent=1).encode())
         self.write("config.toml", config.toml().encode())
 

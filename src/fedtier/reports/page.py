@@ -11,7 +11,7 @@ from typing import Any
 
 from ..experiments.metrics import FEWEST
 from ..storage.files import write_whole
-from . import charts, findings, further, page_clients, page_tables, plots
+from . import charts, findings, further, page_clients, page_tables, plots, privacy_section
 from .load_runs import Curve, band, load_runs, outcome, settings, title_of
 from .style import DARK, MEASURES, Look, across_of, looks
 
@@ -95,6 +95,7 @@ def draw(curves: Sequence[Curve], folder: Path) -> list[Path]:
 def _section(members: list[Curve], look: dict[str, Look], prefix: str, figures: dict[str, charts.Chart]) -> list[str]:
     return [
         further.section(members),
+        privacy_section.section(members),
         *_curves(members, look, prefix, figures),
         *_clients(members, look, prefix, figures),
         *_partition(members, prefix, figures),
