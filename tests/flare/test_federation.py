@@ -99,3 +99,15 @@ def test_status_tells_who_is_there_and_how_far_the_run_is(trial: Federation) -> 
     trial.processes["server"].terminate()
     assert trial.processes["server"].wait(60) == 130
     assert "the same command goes on from there" in trial.said("server")
+
+
+@pytest.mark.slow
+def test_a_trained_model_is_measured_at_every_site_and_stays_as_it_is(trial: Federation) -> None:
+    trained = trial.play(trial.configure("zo_hfl", {"method": METHODS["zo_hfl"]}), place("zo_hfl"))
+    words = ("--run", "data/run-zo_hfl.toml", "--evaluate", place("zo_hfl"), "--out", "runs/measured", "--json")
+    found = json.loads(trial.call("serve", "kits/server", *words))
+    assert [one["site"] for one in found["sites"]] == [*trial.sites, "all"]
+    assert all(one["low"] < one["score"] < one["high"] for one in found["sites"])
+    last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
+    assert found["server"] == pytest.approx(last["global_accuracy"])
+    np.testing.assert_array_equal(model(trial.root / "runs/measured"), model(trained))

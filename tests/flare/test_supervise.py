@@ -111,9 +111,25 @@ def test_what_a_process_said_is_still_there_after_its_restart_and_the_log_stays_
     said = party.log.read_text().splitlines()
     assert [line.startswith("--- started ") for line in said] == [True, False, True, False]
     monkeypatch.setattr(supervise, "MOST_LOG", 10)
+    supervise.trim(party.log)
     party._start()
     assert party.process.wait(30) == 0
     assert len(party.log.read_text().splitlines()) == 2 and len((tmp_path / "console.log.1").read_text().splitlines()) == 4
+
+
+def test_a_log_is_bounded_while_its_process_goes_on_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "MOST_LOG", 1000)
+    party = Party(Kit(tmp_path, "north", "site", ("north",), "localhost", 1, ""), tmp_path, {}, lambda line: None)
+    party.process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with open(tmp_path / "audit.log", "a") as audit:  # as FLARE opens it
+        for k in range(300):
+            audit.write(f"line {k:05d}\n")
+            audit.flush()
+            party.keep()
+    party.process.communicate(b"\n")
+    kept = [path.read_text().splitlines() for path in (tmp_path / "audit.log.1", tmp_path / "audit.log")]
+    assert kept[0] + kept[1] == [f"line {k:05d}" for k in range(300 - len(kept[0] + kept[1]), 300)]
+    assert all(len(lines) * 11 <= 1011 for lines in kept) and len(kept[0]) > 80
 
 
 def test_only_flare_is_hushed_and_only_meanwhile() -> None:

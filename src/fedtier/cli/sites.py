@@ -100,7 +100,9 @@ def revoke(
     show(f"revoked: {', '.join(parties)} (list {found.number})\ncopy {file} into the server's kit where that lies elsewhere")
 
 
-def serve(kit: tyro.conf.Positional[Path], run: Path, out: Place = None, track: Track = (), json: bool = False) -> None:
+def serve(
+    kit: tyro.conf.Positional[Path], run: Path, out: Place = None, evaluate: Place = None, track: Track = (), json: bool = False
+) -> None:
     """Serve a run to the sites over NVIDIA FLARE; restarts what dies, and goes on with a run that was stopped.
 
     Args:
@@ -108,12 +110,24 @@ def serve(kit: tyro.conf.Positional[Path], run: Path, out: Place = None, track: 
         run: run.toml, a configuration with a table [wire].
         out: Folder of the results; the same folder goes on with its run. Default: runs/wire/ and a name by the
             configuration, as `compare --store runs/wire` finds it.
+        evaluate: A run's folder or a bundle: its model is measured at the sites, and nothing is trained.
         track: Send every row to a tracker as well, from this process: tensorboard or mlflow. May be repeated.
         json: One JSON object on stdout instead of a table.
     """
     from ..deploy.flare.commands import serve_run
-    from ..reports.terminal import final_object, run_table
     from ..reports.tracking import trackers
+
+    if evaluate is not None:
+        from ..deploy.evaluation import evaluation_file
+        from ..reports.evaluation import evaluation_table, measured
+
+        out = out or Path("runs/wire") / "evaluation"
+        row = serve_run(kit, evaluation_file(run, evaluate, out), out, trackers(track)).final[-1]
+        found = measured(out)
+        shown = {"folder": str(out), "server": row["global_accuracy"], "sites": [one._asdict() for one in found]}
+        show(shown if json else evaluation_table(found, row["global_accuracy"]))
+        return
+    from ..reports.terminal import final_object, run_table
 
     result = serve_run(kit, run, out, trackers(track))
     show(final_object(result) if json else run_table(result))

@@ -12,6 +12,7 @@ from ..experiments.assemble import Experiment, assemble
 from ..experiments.config import keys_of
 from ..federation import Federation, Window
 from ..problem import Rows, Spec
+from .evaluation import measured_preparation, with_model_of
 from .party import Party, dataset_of, open_rows
 from .settings import WireRun
 
@@ -32,11 +33,17 @@ def open_server(run: WireRun) -> tuple[Experiment, Preparation]:
     labels = np.concatenate([held.labels, own.labels])
     dataset = dataset_of(run.config.data.title, preparation, Party(inputs, labels))._replace(owner_names=tuple(run.wire.sites))
     parties = _parties(Rows(inputs, labels), len(held.labels), len(own.labels), len(run.wire.sites))  # pyright: ignore[reportArgumentType]
-    return assemble(run.config, dataset, parties), preparation
+    experiment = assemble(run.config, dataset, parties)
+    if run.wire.evaluate is not None:
+        experiment = with_model_of(experiment, run.folder / run.wire.evaluate)
+    return experiment, preparation
 
 
 def _preparation(run: WireRun) -> Preparation:
-    """The one that run.toml names, or one fitted to the server's own rows, with the classes that run.toml lists if it does."""
+    """The one that run.toml names, that of a model to be measured, or one fitted to the server's own rows, with the classes
+    that run.toml lists if it does."""
+    if run.wire.evaluate is not None:
+        return measured_preparation(run.folder / run.wire.evaluate)
     if run.wire.preparation is not None:
         return Preparation.from_json((run.folder / run.wire.preparation).read_text(encoding="utf-8"))
     reading = {key: getattr(run.config.data, key) for key in READING}

@@ -35,10 +35,23 @@ class WireTable(Table):
     preparation: str | None = described(
         None, "A preparation.json to use, instead of one fitted to the server's own rows.", example="preparation.json"
     )
+    evaluate: str | None = described(
+        None, "A bundle whose model is measured at the sites; nothing is trained. `serve --evaluate` sets it.", example="bundle"
+    )
     start: int | None = described(None, "Sites that must answer before round 0; none: all.", unit="sites", example=2)
     quorum: float = described(0.5, "The part of a round's replies without which it is asked again.", unit="share", example=1.0)
     deadline: float = described(60.0, "How long a round waits for its replies.", unit="seconds", example=300.0)
     magnitude: float = described(1e4, "A reply longer than so many times the median of late is refused.", example=100.0)
+
+    max_bytes_per_second: float = described(
+        2e8, "What a site may send; one that sends more is read later.", unit="bytes", example=1e7, gt=0
+    )
+    max_messages_per_second: float = described(
+        5e3,
+        "FLARE's messages that a site may send, about ten for a letter; one that sends more is read later.",
+        example=500.0,
+        gt=0,
+    )
 
     @property
     def rules(self) -> Rules:

@@ -32,10 +32,11 @@ from ..site import SiteTable, site_command
 from . import serve as serving
 from . import status as asking
 from .authority import Kits, answer, check_party, check_sites, provision, revoke
+from .budget import Rate
 from .extra import need_flare
 from .frames import on_the_wire
 from .join import become
-from .names import KEYS, NOTE, PLAY
+from .names import KEYS, NOTE, PLAY, RATE
 from .requests import authority_fingerprint, make_request, take_answer
 from .revocation import Revocations
 from .supervise import tell
@@ -94,6 +95,7 @@ def serve_run(kit_folder: Path, run_file: Path, out: Path | None, listen: Listen
         RUN_FILE: str(run_file.resolve()),
         RUN_FOLDER: str(folder),
     }
+    told[RATE] = Rate(run.wire.max_bytes_per_second, run.wire.max_messages_per_second).text
     rules, sites = run.wire.rules, tuple(run.wire.sites)
     job = serving.Run(
         folder.name, folder, sites, rules.start, run.config.run.rounds, told, watch.finished, watch, RunFolder(folder).log

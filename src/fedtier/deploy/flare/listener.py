@@ -7,7 +7,8 @@ FLARE 2.9 shakes hands with each caller in the one thread that accepts calls: so
 others out for as long as he likes. Here each handshake has a thread and HANDSHAKE seconds; at most PENDING of them, and
 PENDING_EACH from one address, are under way at once, and a call beyond that is hung up. FLARE also makes room for as many
 bytes as the first 16 of a message announce, up to 2 GB; here at most FRAME, for its own are of a megabyte and a header.
-Whose certificate the authority has revoked is refused, and cut off within LOOK seconds (`peers`).
+Whose certificate the authority has revoked is refused, and cut off within LOOK seconds (`peers`). Who sends faster than the
+server allows is read later (`budget`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from nvflare.fuel.f3.drivers.driver_params import DriverParams
 from nvflare.fuel.f3.drivers.net_utils import get_ssl_context
 
 from . import rejoin
-from .names import KEYS
+from .budget import Rate
+from .names import KEYS, RATE
 from .peers import PARTIES, Peers, Tally, peer_of
 from .supervise import MARK
 from .validity import revoked_file
@@ -36,6 +38,7 @@ HANDSHAKE = 5.0  # seconds
 PENDING, PENDING_EACH = 64, 16
 FRAME = 16 << 20  # bytes
 LOOK = 1.0  # seconds between two looks at the list of revoked certificates
+RECEIVE = socket_conn.SocketConnection.process_frame
 SERVER = "nvflare.private.fed.app.server.server_train"
 
 log = logging.getLogger(__name__)
@@ -53,7 +56,8 @@ class Door(tcp_driver.TcpStreamServer):
         super().__init__(driver, connector)
         if self.ssl_context and KEYS in os.environ:
             notes = Path(os.environ[MARK]) / PARTIES
-            self.peers = Peers(revoked_file(Path(os.environ[KEYS]).parent), notes)
+            rate = Rate.of(os.environ[RATE]) if RATE in os.environ else None
+            self.peers = Peers(revoked_file(Path(os.environ[KEYS]).parent), notes, rate)
             threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
@@ -61,6 +65,8 @@ class Door(tcp_driver.TcpStreamServer):
         while True:
             for line in self.peers.cut():
                 log.warning(line)
+            for name in self.peers.slow():
+                log.warning(f"{name}: sends faster than it may; slowed")
             time.sleep(LOOK)
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -92,6 +98,7 @@ class Door(tcp_driver.TcpStreamServer):
             return True
         peer = peer_of(link.getpeercert())
         refusal = self.peers.enter(link, peer)
+        link.budget = self.peers.budget(peer.name)
         if refusal and self.refusals.worth_telling(peer.name):
             count = self.refusals.counts[peer.name]
             log.warning(f"{peer.name} at {client_address[0]}: refused: {refusal} ({count} times so far)")
@@ -126,8 +133,19 @@ def connect(self: Any, connector: Any) -> None:
     self.close_connection(connection)
 
 
+def process_frame(self: Any, frame: Any) -> None:
+    """FLARE's, after which a party that sends faster than it may is not read for a while (`budget`)."""
+    RECEIVE(self, frame)
+    budget = getattr(self.sock, "budget", None)  # of callers at the door alone
+    if budget is not None:
+        wait = budget.spend(len(frame))
+        if wait > 0:
+            time.sleep(wait)
+
+
 def guard() -> None:
     """Puts all of this in its place, in this process."""
+    socket_conn.SocketConnection.process_frame = process_frame
     tcp_driver.TcpStreamServer = Door
     tcp_driver.TcpDriver.connect = connect
     socket_conn.MAX_FRAME_SIZE = FRAME

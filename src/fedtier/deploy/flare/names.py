@@ -6,5 +6,6 @@ LETTER = "letter"  # the one value of a request and of its answer
 PLAY = "FEDTIER_PLAY"  # environment of the server's job: package.module:function, called with an `ask`
 NOTE = "FEDTIER_NOTE"  # environment of the server's job: package.module:function, called with a line for the run's log
 KEYS = "FEDTIER_KEYS"  # environment of the server's job: the file with the server's signing key
+RATE = "FEDTIER_RATE"  # environment of FLARE's server: bytes and messages a second that each party may send
 HUNG = "FEDTIER_HUNG"  # environment of a site's job: seconds after which a solver that has not answered is ended
 SOLVER = "FEDTIER_SOLVER"  # environment of a site's job: the command of the process that answers letters, as JSON

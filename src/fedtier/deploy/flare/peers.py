@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...storage.files import write_whole
+from .budget import Budget, Rate
 from .revocation import RevokedFile
 
 PARTIES = "parties.json"
@@ -50,8 +51,10 @@ class Tally:
 class Peers:
     """The live connections; used by the threads of the door."""
 
-    def __init__(self, revoked: RevokedFile | None = None, notes: Path | None = None) -> None:
-        self.revoked, self.notes = revoked, notes
+    def __init__(self, revoked: RevokedFile | None = None, notes: Path | None = None, rate: Rate | None = None) -> None:
+        self.revoked, self.notes, self.rate = revoked, notes, rate
+        self.budgets: dict[str, Budget] = {}
+        self._slow: set[str] = set()  # who was slowed, as the notes say
         self.live: dict[socket.socket, Peer] = {}
         self.known: dict[str, Peer] = {}
         self._lock = threading.Lock()
@@ -74,6 +77,20 @@ class Peers:
         with self._lock:
             self.live.pop(link, None)
 
+    def budget(self, name: str) -> Budget | None:
+        """What a party may send, over all its connections."""
+        with self._lock:
+            return None if self.rate is None else self.budgets.setdefault(name, Budget(self.rate))
+
+    def slow(self) -> list[str]:
+        """Who has been slowed for the first time since the last look; the notes say so, too."""
+        with self._lock:
+            fresh = [name for name, budget in self.budgets.items() if budget.slowed and name not in self._slow]
+            self._slow.update(fresh)
+            if fresh:
+                self._write()
+            return fresh
+
     def cut(self) -> list[str]:
         """Ends the connections of those whose certificates were revoked meanwhile; a line for each."""
         with self._lock:
@@ -89,7 +106,9 @@ class Peers:
 
     def _write(self) -> None:
         if self.notes is not None:
-            write_whole(self.notes, json.dumps({name: peer[1:] for name, peer in self.known.items()}).encode())
+            write_whole(
+                self.notes, json.dumps({name: [*peer[1:], name in self._slow] for name, peer in self.known.items()}).encode()
+            )
 
 
 def _shut(link: socket.socket) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from .workspace import SIGNING, Kit, open_workspace, read_kit
 MARK = "FEDTIER_WORKSPACE"
 GRACE = 3.0  # seconds between asking to end and ending
 CALM = 60.0  # a process that lived so long did not fail to start
-MOST_LOG = 8_000_000  # bytes of console.log, after which the next start begins another
+MOST_LOG = 8_000_000  # bytes of a log, after which what is in it is set aside
 SLOWEST = 30.0  # seconds between two attempts, at most
 
 Say = Callable[[str], None]
@@ -63,6 +64,8 @@ class Party:
 
     def keep(self) -> bool:
         """Starts the process if it is not running, later and later if it keeps dying; whether it was started now."""
+        for log in (self.log, self.folder / "audit.log"):
+            trim(log)
         if self.process is not None and self.process.poll() is None:
             return False
         now = time.monotonic()
@@ -112,8 +115,6 @@ class Party:
         module, config, words = command_of(self.kit)
         rest = ["secure_train=true", "org=fedtier", "config_folder=config", *words]
         line = [sys.executable, "-u", "-m", module, "-m", str(workspace), "-s", config, "--set", *rest]
-        if self.log.exists() and self.log.stat().st_size > MOST_LOG:
-            self.log.replace(self.log.with_name("console.log.1"))
         with open(self.log, "ab") as log:  # what the last one said on its way out is what one wants to read
             log.write(f"--- started {datetime.datetime.now():%Y-%m-%d %H:%M:%S}\n".encode())
             log.flush()
@@ -146,6 +147,14 @@ class Party:
             with suppress(_gone()):
                 if process.pid != os.getpid() and process.environ().get(MARK) == str(self.folder):
                     yield process
+
+
+def trim(log: Path) -> None:
+    """Keeps a log that some process has open for appending small: what is in it goes to NAME.1, in the place of the last such
+    part, and the process goes on at the file's start. FLARE's audit.log has a line for every question of `serve`."""
+    if log.exists() and log.stat().st_size > MOST_LOG:
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)
 
 
 def _alive(process: Any) -> bool:

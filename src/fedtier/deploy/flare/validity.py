@@ -56,7 +56,10 @@ class Validity:
         own = certificate_ends(self.kit.folder, self.kit.kind).timestamp()
         table: dict[str, dict[str, Any]] = {SERVER: {"until": own, "revoked": None}}
         for site in self.sites:
-            begun, until = seen.get(site, (0.0, None))
+            begun, until, slow = seen.get(site, (0.0, None, False))
+            if slow and (site, 0.0) not in self.told:
+                self.told.add((site, 0.0))
+                self.note(f"{site}: sends faster than wire.max_bytes_per_second or wire.max_messages_per_second; slowed")
             gone = self.revoked.found.of(site, begun)
             table[site] = {"until": until, "revoked": gone.before if gone else None}
         return table
@@ -69,9 +72,11 @@ class Validity:
             self.note(f"{party}: certificate {ends_in(left)}; renew it: docs/operations.md")
 
 
-def _seen(path: Path) -> dict[str, tuple[float, float]]:
+def _seen(path: Path) -> dict[str, tuple[float, float, bool]]:
     try:
-        return {name: (begun, until) for name, (begun, until) in json.loads(path.read_text(encoding="utf-8")).items()}
+        return {
+            name: (begun, until, slow) for name, (begun, until, slow) in json.loads(path.read_text(encoding="utf-8")).items()
+        }
     except (OSError, ValueError, TypeError):
         return {}
 
