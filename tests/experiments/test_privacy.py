@@ -83,6 +83,7 @@ def test_a_run_says_what_it_has_spent_and_cannot_be_extended_beyond_its_budget(t
     spent = [row["epsilon"] for row in RunFolder(tmp_path / "run").rows()]
     assert spent[0] == 0 and spent == sorted(spent) and 4.8 < result.final[0]["epsilon"] <= 5.0
     page = json.loads((tmp_path / "run" / "privacy.json").read_bytes())
+    assert (tmp_path / "run").stat().st_mode & 0o077 == 0, "the seed is a secret"
     assert page["viewers"][2]["epsilon"] is None and page["viewers"][0]["epsilon"] == pytest.approx(result.final[0]["epsilon"])
     with pytest.raises(FedtierError, match="pays for 6 rounds"):
         resume_experiment(tmp_path / "run", progress=Quiet(), rounds=7)

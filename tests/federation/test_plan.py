@@ -144,3 +144,30 @@ def test_cohorts_in_turn_divide_the_clients_or_are_refused():
         assert sorted(plan.ids[k : k + 2].ravel().tolist()) == list(range(6))
     with pytest.raises(FedtierError, match="participation"):
         plan_of(clients=5, rounds=4, participation=0.4, order="cycle")
+
+
+def test_cohorts_by_coins_have_free_seats_that_never_count():
+    """100 clients by a coin of 0.2 in 400 rounds: sizes as those of a binomial, nobody twice in a round."""
+    plan = make_plan(np.random.default_rng(0), clients=100, rounds=400, participation=0.2, tau=1.0, order="poisson")
+    sizes = plan.arrived.sum(axis=1)
+    assert plan.cohort == sizes.max() and abs(sizes.mean() - 20) < 1 and abs(sizes.std() - 4) < 0.5
+    assert np.all(plan.steps[~plan.arrived] == 0) and np.all(plan.steps[plan.arrived] > 0)
+    assert np.all(np.diff(plan.ids, axis=1) > 0) and plan.ids.max() < 100
+    asked = np.bincount(plan.ids[plan.arrived], minlength=100) / 400
+    assert np.abs(asked - 0.2).max() < 0.09, "each with the same chance, whatever its number"
+
+
+def test_a_longer_plan_by_coins_begins_with_the_shorter_and_wider_ones_say_the_same():
+    short, long = (
+        make_plan(np.random.default_rng(1), clients=9, rounds=r, participation=0.3, tau=2.0, dropouts=0.3, order="poisson")
+        for r in (5, 60)
+    )
+    wide = short.padded(long.cohort)
+    for table, other in zip(wide[:3], long[:3], strict=True):
+        np.testing.assert_array_equal(table[:5], other[:5])
+    assert short.padded(short.cohort) is short
+
+
+def test_coins_go_without_a_seat_for_the_server():
+    with pytest.raises(FedtierError, match="neither a seat for the server nor a clock"):
+        make_plan(np.random.default_rng(0), clients=9, rounds=2, order="poisson", seat=True)

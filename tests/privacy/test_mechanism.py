@@ -115,7 +115,7 @@ def test_gradients_of_rows_are_clipped_one_by_one_and_each_row_has_its_own_coin(
     quiet = RowNoise(clip=3.0, noise=0.0, most=25)  # the largest client has more rows than this one
 
     def drawn(seed, how=quiet):
-        return noisy_gradient(lambda y, rows: jnp.sum(rows, axis=0), jnp.zeros(20), view, keys.root(seed), 10, how)
+        return noisy_gradient(lambda y, rows: jnp.sum(rows, axis=0), jnp.zeros(20), view, keys.at(keys.root(0), seed), 10, how)
 
     found = np.asarray(jax.vmap(lambda s: drawn(s))(jnp.arange(400)))
     wanted = np.minimum(np.arange(1, 21), 3.0) / 10

@@ -13,7 +13,7 @@ from .accountant import Cohorts, epsilon_of
 from .mechanism import Mechanism
 
 ASSUMPTIONS = {
-    "central": "the server does what it says: it clips again nothing, adds the noise, and shows nobody a reply",
+    "central": "the server does what it says: it adds the noise, and keeps replies and cohorts to itself",
     "distributed": "the server sees sums alone (secure aggregation), and at least the quorum of clients adds its noise",
     "local": "each client adds its own noise; nothing is assumed about the server",
 }
