@@ -9,7 +9,7 @@ import pytest
 
 from fedtier import keys, trees
 from fedtier.errors import FedtierError
-from fedtier.problem import cnn, lenet, linear, mlp, pfl_cnn, residual, scaled, softmax
+from fedtier.problem import cnn, lenet, linear, mlp, pfl_cnn, residual, scaled, softmax, zo_cnn, zo_cnn_wide
 from fedtier.problem.models import stages
 
 KEY = keys.root(0)
@@ -30,6 +30,17 @@ def test_the_nets_of_published_tables_have_the_published_number_of_parameters():
     assert size(lenet(10, (3, 32, 32))) == (75 * 6 + 6) + (150 * 16 + 16) + (400 * 120 + 120) + (120 * 84 + 84) + (84 * 10 + 10)
     assert size(lenet(10, (1, 28, 28))) == (25 * 6 + 6) + (150 * 16 + 16) + (256 * 120 + 120) + (120 * 84 + 84) + (84 * 10 + 10)
     assert size(pfl_cnn(10, (1, 28, 28))) == 582_026
+    assert size(zo_cnn(10, (1, 28, 28))) == 28_938 and size(zo_cnn_wide(10, (1, 28, 28))) == 1_206_590
+
+
+def test_first_weights_and_biases_of_published_nets_lie_within_one_over_the_root_of_their_inputs():
+    """PyTorch's law: deviation bound/sqrt(3); LeNet's layers have 25, 150, 256, 120 and 84 inputs."""
+    x = jax.jit(lenet(10, (1, 28, 28)).init)(KEY)
+    layers = [*zip(x.kernels, x.biases, strict=True), *((one.weight, one.bias) for one in (*x.hidden, x.head))]
+    for (weight, bias), inputs in zip(layers, (25, 150, 256, 120, 84), strict=True):
+        bound = inputs**-0.5
+        assert np.abs(weight).max() <= bound and np.abs(bias).max() <= bound and np.abs(bias).max() > 0
+        assert np.std(weight) == pytest.approx(bound / 3**0.5, rel=0.15)
 
 
 def test_the_residual_net_has_the_parameters_of_its_layers():
@@ -68,6 +79,36 @@ def test_linear_models_have_no_features_and_a_scaled_model_has_those_of_scaled_i
 def convolved(h, kernel, side, padding):
     weight = kernel.reshape(side, side, h.shape[1], -1)
     return jax.lax.conv_general_dilated(h, weight, (1, 1), padding, dimension_numbers=("NCHW", "HWIO", "NCHW"))
+
+
+ZEROTH = {  # side of a patch, border, where there is pooling
+    "zo_cnn": (zo_cnn(3, (1, 8, 9)), 5, 2, (True, True)),
+    "zo_cnn_wide": (zo_cnn_wide(3, (1, 8, 9)), 3, 0, (False, True)),
+}
+
+
+@pytest.mark.parametrize("name", ZEROTH)
+def test_the_nets_of_decomfl_are_what_xla_computes(name):
+    model, side, border, pools = ZEROTH[name]
+    x = jax.jit(model.init)(KEY)
+    inputs = np.random.default_rng(0).standard_normal((2, 1, 8, 9)).astype(np.float32)
+
+    def wanted(x, inputs):
+        h, layout = jnp.moveaxis(inputs, 1, -1), ("NHWC", "HWIO", "NHWC")
+        for kernel, bias, pool in zip(x.kernels, x.biases, pools, strict=True):
+            filters = kernel.reshape(side, side, -1, kernel.shape[-1])
+            h = jax.lax.conv_general_dilated(h, filters, (1, 1), [(border, border)] * 2, dimension_numbers=layout)
+            h = jax.nn.relu(h + bias[None, None, None])
+            if pool:
+                h = jax.lax.reduce_window(h, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        h = h.reshape(h.shape[0], -1)
+        for layer in x.hidden:
+            h = jax.nn.relu(h @ layer.weight.T + layer.bias[None])
+        return h @ x.head.weight.T + x.head.bias[None]
+
+    ours, theirs = jax.jit(lambda x, i: (model.apply(x, i), wanted(x, i)))(x, inputs)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert ours.shape == (2, 3 if name == "zo_cnn" else 62)
 
 
 def as_xla_computes_lenet(x, h):
@@ -123,8 +164,10 @@ def test_groups_must_divide_the_widths():
         residual(10, groups=3)
 
 
-@pytest.mark.parametrize(("shape", "side", "border"), [((2, 9, 10), 3, 1), ((1, 16, 17), 5, 0)])
-def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, side, border):
+@pytest.mark.parametrize(
+    ("shape", "side", "border", "pools"), [((2, 9, 10), 3, 1, (False, True)), ((1, 16, 17), 5, 0, (True, True))]
+)
+def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, side, border, pools):
     """Which one runs depends on the device, which one is right must not."""
     rng = np.random.default_rng(3)
     fans = (shape[0] * side**2, 4 * side**2)
@@ -133,7 +176,7 @@ def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, s
     inputs = rng.standard_normal((3, int(np.prod(shape)))).astype(np.float32)
 
     def value(form, kernels, inputs):
-        z = form(kernels, biases, inputs, shape, side, border)
+        z = form(kernels, biases, inputs, shape, side, border, pools)
         return jnp.sum(z * jnp.arange(z.size).reshape(z.shape)) / z.size, z
 
     by_form = [

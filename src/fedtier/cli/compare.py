@@ -92,6 +92,7 @@ def reproduce(
     only: Only = (),
     store: Path = Path("runs/cells"),
     out: Place = None,
+    stored: bool = False,
     any_version: bool = False,
     json: bool = False,
 ) -> None:
@@ -99,13 +100,14 @@ def reproduce(
 
     Args:
         name: What to reproduce: table1, figure1, figure2, figure3, methods, methods-hospitals, robustness, asynchrony,
-            fed-heart-disease.
+            fed-heart-disease, niid-bench, pfllib, decomfl.
         settings: Change one key of every cell, for example --set run.rounds=50. May be repeated.
         quick: A smaller version, minutes on two cores.
         jobs: Processes that run cells at the same time. More than one helps on a GPU, which a small model leaves idle.
         only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
         store: Folder of the cells; what is there is not run again.
         out: Folder for the table in every format, or for the figure as SVG, PDF and PNG (default: figures).
+        stored: Show what the store has and run nothing; for niid-bench, pfllib and decomfl.
         any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of tables and sentences.
     """
@@ -113,7 +115,7 @@ def reproduce(
     from ..studies.study import Order
 
     prepare_jax()
-    product = make_result(Order(name, quick, only, store, out, settings, any_version, jobs), progress())
+    product = make_result(Order(name, quick, only, store, out, settings, any_version, jobs, stored), progress())
     show(product.content if json else product.parts)
 
 

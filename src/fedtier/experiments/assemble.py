@@ -21,7 +21,7 @@ from ..methods.attacked import AttackSpec, attacked
 from ..methods.private_rows import RowNoise
 from ..methods.solvers import LowerLevel
 from ..own_code.black_box import adopt_solver
-from ..own_code.by_path import is_bilevel, own_problem
+from ..own_code.by_path import is_bilevel, own_problem, short
 from ..privacy.mechanism import private
 from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
@@ -100,6 +100,10 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
 
     `parties` says who has which rows instead of a draw: on the wire the server sees its own rows alone.
     """
+    hint = "set run.local_steps"
+    require(
+        parties is None or config.run.epochs is None, "run.epochs", config.run.epochs, "sites count steps, not epochs", hint
+    )
     dataset = dataset or load_data(config)
     clients = clients_of(config, dataset) if parties is None else parties.clients
     seeds = seeds_of(config)
@@ -115,7 +119,7 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         federation, new = _with_attackers(config, dataset, drawn[0], clients, seed), drawn[1]
         if dataset.blocks > 1:  # each seed has prepared rows of its own, one block after the other
             federation = federation._replace(index=federation.index + dataset.rows * (seed - config.run.seed))
-        return federation._replace(arrays=()), _plan(config, method, clients, seed), new
+        return federation._replace(arrays=()), _plan(config, method, _steps_of(config, federation, clients), clients, seed), new
 
     with called(keys_of("data", "run") | {"buffer": "method.buffer"}):
         federations, plans, newcomers = zip(*(one(seed) for seed in seeds), strict=True)
@@ -125,13 +129,13 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         plans = [plan.padded(max(plan.cohort for plan in plans)) for plan in plans]
     plan = jax.tree.map(lambda *tables: np.stack(tables), *plans)
     key = jnp.stack([keys.root(seed) for seed in seeds])
-    steps = np.broadcast_to(_local_steps(config).reshape(config.run.rounds + 1, -1), (config.run.rounds + 1, clients))
+    steps = np.broadcast_to(_local_steps(config, federation, clients), (config.run.rounds + 1, clients))
     x = _first_model(config, dataset, model, problem, federation, key)
     new = None if newcomers[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *newcomers)
     return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new, sizes)
 
 
-def _plan(config: Config, method: Method, clients: int, seed: int) -> Plan:
+def _plan(config: Config, method: Method, steps: np.ndarray | None, clients: int, seed: int) -> Plan:
     """Who is asked in which round; with a buffer, who replies to which step of the server, by the virtual clock."""
     run, rng = config.run, np.random.default_rng([seed, 1])
     spread = run.speed_spread if run.speed_spread is not None or not method.buffer else 1.0
@@ -142,17 +146,38 @@ def _plan(config: Config, method: Method, clients: int, seed: int) -> Plan:
     same: dict[str, Any] = {
         "clients": clients, "rounds": run.rounds, "participation": run.participation, "tau": np.asarray(run.tau, float),
         "stragglers": run.stragglers, "dropouts": run.dropouts, "seat": bool(config.method.server_seat),
-        "steps": None if run.local_steps is None else np.full(run.rounds, run.local_steps),
+        "steps": None if steps is None else np.broadcast_to(steps, (run.rounds, *np.shape(steps))),
     }  # fmt: skip
     if clock is not None and method.buffer:
         return asynchronous_plan(rng, clock, buffer=method.buffer, **same)
     return make_plan(rng, clock=clock, order=run.order, **same)
 
 
-def _local_steps(config: Config) -> np.ndarray:
-    """[R + 1] or [R + 1, m]: run.local_steps in every round, else what run.tau says."""
-    fixed, rounds = config.run.local_steps, config.run.rounds + 1
-    return growing_steps(np.asarray(config.run.tau, float), rounds) if fixed is None else np.full(rounds, fixed, np.int32)
+def _steps_of(config: Config, federation: Federation, clients: int) -> np.ndarray | None:
+    """H, the same in every round: one number by run.local_steps, [m] by run.epochs; None: run.tau says."""
+    run = config.run
+    if run.epochs is None:
+        return None if run.local_steps is None else np.asarray(run.local_steps)
+    return np.asarray(steps_of_epochs(config, np.asarray(federation.train.size)[..., :clients]))
+
+
+def steps_of_epochs(config: Config, rows: np.ndarray | Array) -> np.ndarray | Array:
+    """epochs ceil(rows/batch), rounded up; `rows` may be traced."""
+    options, epochs = config.method.options, config.run.epochs
+    batch: int = options["local"].batch if isinstance(options.get("local"), ProjectedSgd) else options.get("batch", 0)
+    rule = f"{short(config.method.name)} has no batch to count an epoch by"
+    require(batch > 0, "run.epochs", epochs, rule, "set run.local_steps")
+    assert epochs is not None
+    exact = epochs * ((rows + batch - 1) // batch)
+    return np.ceil(exact).astype(np.int32) if isinstance(rows, np.ndarray) else jnp.ceil(exact).astype(jnp.int32)
+
+
+def _local_steps(config: Config, federation: Federation, clients: int) -> np.ndarray:
+    """[R + 1, m] or what broadcasts to it: what a client does in a round; by run.epochs, the mean of all seeds."""
+    fixed, rounds = _steps_of(config, federation, clients), config.run.rounds + 1
+    if fixed is None:
+        return growing_steps(np.asarray(config.run.tau, float), rounds).reshape(rounds, -1)
+    return np.ceil(np.atleast_2d(fixed).mean(axis=0, keepdims=True)).astype(np.int32)
 
 
 def federate(config: Config, dataset: Dataset, seed: int) -> Federation:

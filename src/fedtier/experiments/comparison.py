@@ -147,7 +147,7 @@ def make_comparison(
         own_tau = {
             method
             for method, own in layers.items()
-            if any({"tau", "local_steps"} & layer.get("run", {}).keys() for layer in own)
+            if any({"tau", "local_steps", "epochs"} & layer.get("run", {}).keys() for layer in own)
         }
         for method, config in _fair(merged, own_tau if equal else set(merged)).items():
             cells.append(Cell(method, setting, config, store / cell_name(config), grid=grids[method]))
@@ -179,7 +179,9 @@ def _server_of(config: Config) -> dict[str, Any]:
 
 
 def _longer(config: Config, times: float) -> Config:
-    tau, fixed = config.run.tau, config.run.local_steps
+    tau, fixed, epochs = config.run.tau, config.run.local_steps, config.run.epochs
+    if epochs is not None:
+        return config.model_copy(update={"run": config.run.model_copy(update={"epochs": times * epochs})})
     if fixed is not None:
         update = {"local_steps": round(times * fixed)}
         return config.model_copy(update={"run": config.run.model_copy(update=update)})

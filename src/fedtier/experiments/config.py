@@ -35,8 +35,15 @@ Share = float
 RENAMED = {"method.cohort": "method.remembered", "method.estimates": "method.remembered"}  # keys of earlier versions
 Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
 CLOCK = ("speed_spread", "step_seconds", "latency")
-MODELS = ("linear", "softmax", "logistic", "mlp", "cnn", "lenet", "pfl_cnn", "residual")
-DRAWN_ROWS = ("test_share", "test_seed", "client_test_share", "min_rows", "small_clients")  # keys of a split that is drawn
+MODELS = ("linear", "softmax", "logistic", "mlp", "cnn", "lenet", "pfl_cnn", "zo_cnn", "zo_cnn_wide", "residual")
+DRAWN_ROWS = (
+    "test_share",
+    "test_seed",
+    "test",
+    "client_test_share",
+    "min_rows",
+    "small_clients",
+)  # keys of a split that is drawn
 
 
 def described(default: Any, meaning: str, *, unit: str = "", example: Any = None, **rules: Any) -> Any:
@@ -92,9 +99,10 @@ class Data(Table):
         "auto", "What is predicted: a class, one of two, or a number; auto: by the label.", example="regression"
     )
     header: bool = described(True, "Whether a text file names its columns.", example=False)
-    partition: Literal["dirichlet", "iid", "classes", "quantity", "natural"] = described(
+    partition: Literal["dirichlet", "iid", "classes", "labels", "pathological", "quantity", "natural"] = described(
         "dirichlet",
-        "How rows are dealt to clients: unequal shares of each class, at random, few classes each, unequal numbers, by owner.",
+        "How rows are dealt to clients: unequal shares of each class, at random, few classes each (in shards; labels: as in "
+        "NIID-Bench; pathological: as in PFLlib), unequal numbers, by owner.",
         example="natural",
     )
     clients: int = described(
@@ -103,8 +111,13 @@ class Data(Table):
     alpha: float = described(
         0.1, "Dirichlet's parameter: the smaller, the more clients differ; 1000 makes them alike.", example=1.0, gt=0
     )
+    balance: bool = described(
+        False,
+        "With dirichlet: a client that has its equal part of the rows gets none of the classes that follow.",
+        example=True,
+    )
     min_rows: int | None = described(
-        None, "Rows that a natural owner must have; none: 2, or 1 without client tests.", unit="rows", example=20, ge=1
+        None, "Rows that every client must have; none: 2, or 1 without client tests.", unit="rows", example=20, ge=1
     )
     small_clients: Literal["refuse", "drop", "merge"] = described(
         "refuse", "What becomes of natural owners who have fewer.", example="drop"
@@ -117,7 +130,7 @@ class Data(Table):
     )
     image_size: int | None = described(None, "Side that a folder of images is resized to.", unit="pixels", example=32, ge=1)
     classes_per_client: int = described(
-        2, 'Classes of each client, with partition = "classes".', unit="classes", example=3, ge=1
+        2, "Classes of each client, with partition = classes, labels or pathological.", unit="classes", example=3, ge=1
     )
     server_share: Share = described(
         0.3, "The server's part of the rows that are not test rows; 0: none.", unit="share", example=0.1, ge=0, lt=1
@@ -126,8 +139,17 @@ class Data(Table):
         None, "Gives the server a copy of the training rows of this owner, or of all: for fed-heart-disease.", example="all"
     )
     test_share: Share = described(
-        0.1, "The part of all rows that judges the global model.", unit="share", example=0.2, gt=0, lt=1
-    )
+        0.1, "The part of all rows that judges the global model; 0: only the clients' own test rows judge.", unit="share",
+        example=0.2, ge=0, lt=1,
+    )  # fmt: skip
+    test: Literal["drawn", "published"] = described(
+        "drawn", "The rows that judge the global model: drawn, or the test set of an image set's publisher.",
+        example="published",
+    )  # fmt: skip
+    pixels: Literal["standard", "unit", "signed"] = described(
+        "standard", "How a model sees the pixels of an image set: mean 0 and deviation 1, from 0 to 1, or from -1 to 1.",
+        example="unit",
+    )  # fmt: skip
     test_seed: int | None = described(
         None, "Draws the same test rows for every run.seed; without it each seed draws its own.", example=0, ge=0
     )
@@ -192,7 +214,8 @@ class ModelTable(Table):
     name: Word = described(
         "linear",
         "linear or softmax regression, logistic: one logit for two classes, mlp: a net of dense layers, cnn: a small "
-        "convolutional net for images, lenet: that of NIID-Bench, pfl_cnn: that of PFLlib, residual: a small residual net with "
+        "convolutional net for images, lenet: that of NIID-Bench, pfl_cnn: that of PFLlib, zo_cnn and zo_cnn_wide: "
+        "those of DeComFL, residual: a small residual net with "
         'group normalisation; or a function of your own: "net.py:make".',
         example="mlp",
     )
@@ -280,6 +303,14 @@ class RunTable(Table):
     local_steps: int | None = described(
         None, "Local steps of every client in every round, in place of tau.", unit="steps", example=100, ge=1
     )
+    epochs: float | None = described(
+        None, "Local steps as so many times a client's rows, in place of tau: epochs ceil(rows/method.batch).", unit="epochs",
+        example=10.0, gt=0, allow_inf_nan=False,
+    )  # fmt: skip
+    personal_steps: int | None = described(
+        None, "Local steps from which a personal model is made when it is measured; none: as many as in a round; 0: it is "
+        "measured as it is.", unit="steps", example=0, ge=0,
+    )  # fmt: skip
     order: Literal["drawn", "cycle", "poisson"] = described(
         "drawn", "Who is asked in a round: clients at random, or in turn, each once before anyone is asked again, or each by a "
         "coin of its own, so that cohorts differ in size.", example="cycle",
@@ -428,7 +459,7 @@ class Config(Table):
 
 LATER = (
     ("data", "new_clients"), ("data", "augment"), ("run", "metrics"), ("data", "server_copy"), ("run", "local_steps"),
-    ("run", "order"),
+    ("run", "order"), ("data", "balance"), ("data", "test"), ("data", "pixels"), ("run", "epochs"), ("run", "personal_steps"),
 )  # fmt: skip
 """Keys that stand in a digest only where they are set: runs from before there were such keys keep theirs."""
 TABLES: dict[str, type[Table]] = {
@@ -586,6 +617,8 @@ def _check_together(config: Config) -> None:
         require(not (isinstance(value, list) and data.new_clients), name, value, rule)
     if not is_own(config.model.name):
         choice("model.name", config.model.name, MODELS)
+    both = run.epochs is not None and run.local_steps is not None
+    require(not both, "run.epochs", run.epochs, "says what run.local_steps says", "leave out one of the two")
     judges.check_names(run.metrics)
     _check_data(data)
     _check_server(config)
@@ -636,8 +669,8 @@ def _check_data(data: Data) -> None:
         rule = f"would not be read: data.partition = {data.partition!r} draws other clients"
         raise FedtierError("data.owner", data.owner, rule, "leave out one of the two")
     of_sets = {key for known in OPTIONS.values() for key in known} - {"folder", "seed", "clients"}
-    drawn = {"alpha": ("dirichlet", "quantity"), "classes_per_client": ("classes",), "min_rows": ("natural",)}
-    drawn |= {"small_clients": ("natural",)}
+    drawn = {"alpha": ("dirichlet", "quantity"), "classes_per_client": ("classes", "labels", "pathological")}
+    drawn |= {"small_clients": ("natural",), "balance": ("dirichlet",)}
     for key in sorted(key for key, field in Data.model_fields.items() if getattr(data, key) != field.default):
         value = getattr(data, key)
         if key in of_sets and key not in takes:
@@ -648,6 +681,12 @@ def _check_data(data: Data) -> None:
             raise FedtierError(f"data.{key}", value, rule, f"it belongs to {' and '.join(drawn[key])}")
     if data.split:
         _check_split(data)
+    if data.test == "published":
+        fits, rule = data.partition != "natural", "is not read with natural clients, whose rows are their own"
+        require(fits, "data.test", data.test, rule, '"drawn"')
+        for key in ("test_share", "test_seed"):
+            value, default = getattr(data, key), Data.model_fields[key].default
+            require(value == default, f"data.{key}", value, 'is not read with data.test = "published"', "leave it out")
     if data.partition == "natural" and "clients" not in takes and data.clients != Data.model_fields["clients"].default:
         rule = "is not read: natural clients are those whom the data name"
         raise FedtierError("data.clients", data.clients, rule, "leave it out, or choose another partition")

@@ -35,6 +35,9 @@ def load_raw(config: Config) -> Dataset:
     data = config.data
     options = {key: value_of(f"data.{key}", getattr(data, key)) for key in data.takes if hasattr(data, key)}
     dataset = own_data(data.name, options) if is_own(data.name) else data_sets.load(data.name, **options)
+    dataset = _with_pixels(dataset, data)
+    rule = f"{dataset.name} has no test set of its own"
+    require(data.test == "drawn" or dataset.test_rows > 0, "data.test", data.test, rule, '"drawn"')
     if dataset.split is not None:
         return dataset
     if data.partition == "natural":
@@ -44,6 +47,16 @@ def load_raw(config: Config) -> Dataset:
         rule = f"holds {dataset.clients} owners, and no partition is named"
         raise FedtierError("data.file", data.file, rule, 'partition = "natural" for these clients, "iid" for others')
     return dataset
+
+
+def _with_pixels(dataset: Dataset, data: Data) -> Dataset:
+    """The data set with its pixels, 0 to 255, on the scale that data.pixels names."""
+    if data.pixels == "standard":
+        return dataset
+    fits = dataset.inputs.dtype == np.uint8 and dataset.name != "digits"
+    require(fits, "data.pixels", data.pixels, f"is for images with pixels from 0 to 255, not for {dataset.name}", '"standard"')
+    shift, scale = {"unit": (0.0, 1 / 255), "signed": (127.5, 1 / 127.5)}[data.pixels]
+    return dataset._replace(shift=np.float32(shift), scale=np.float32(scale))
 
 
 def seeds_of(config: Config) -> list[int]:
@@ -120,7 +133,8 @@ def split_all(
         federation, newcomers = _natural_with_new(config, dataset, arrays, rng, new)
     else:
         owner = _owner(dataset) if data.partition == "natural" else np.zeros(0, int)
-        federation = _drawn(config, arrays, rng, dataset.strata, all_clients_of(config, dataset), owner)
+        test = np.arange(dataset.rows - dataset.test_rows, dataset.rows) if data.test == "published" else None
+        federation = _drawn(config, arrays, rng, dataset.strata, all_clients_of(config, dataset), owner, test)
         federation, newcomers = _apart(federation, new) if len(new) else (federation, None)
     if data.validation_share:
         federation = _validation(federation, data.validation_share)
@@ -132,11 +146,15 @@ def split_all(
 
 
 def _drawn(
-    config: Config, arrays: PyTree, rng: np.random.Generator, strata: np.ndarray, clients: int, owner: np.ndarray
-) -> Federation:
+    config: Config, arrays: PyTree, rng: np.random.Generator, strata: np.ndarray, clients: int, owner: np.ndarray,
+    test: np.ndarray | None = None,
+) -> Federation:  # fmt: skip
     data, natural, least = config.data, config.data.partition == "natural", _least(config.data)
+    least = least if natural or data.min_rows is None else data.min_rows
     draws = {
-        "dirichlet": lambda: partition.dirichlet(strata, clients, data.alpha, least=least),
+        "dirichlet": lambda: partition.dirichlet(strata, clients, data.alpha, least=least, balance=data.balance),
+        "labels": lambda: partition.labels_each(strata, clients, data.classes_per_client, least=least),
+        "pathological": lambda: partition.pathological(strata, clients, data.classes_per_client, least=least),
         "iid": lambda: partition.iid(clients, least=least),
         "classes": lambda: partition.classes(strata, clients, data.classes_per_client, least=least),
         "quantity": lambda: partition.quantity(clients, data.alpha, least=least),
@@ -146,7 +164,7 @@ def _drawn(
         arrays, draws[data.partition](), clients=clients, rng=rng, server_share=data.server_share,
         test_share=data.test_share, client_test_share=data.client_test_share,
         test_rng=None if data.test_seed is None else np.random.default_rng([data.test_seed, 2]),
-        spared=Spared(owner, least) if natural else None, strata=strata if natural else None,
+        spared=Spared(owner, least) if natural else None, strata=strata if natural else None, test=test,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from ..keys import Tag
 from ..methods.method import Turn
 from ..problem import Model, Rows, residuals
 from ..protocol import message_shapes
-from .assemble import Algorithm, Experiment
+from .assemble import Algorithm, Experiment, steps_of_epochs
 from .bundle.keep import is_kept
 from .metric_row import Spread
 
@@ -149,7 +149,11 @@ def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:
 
     judge = None if experiment.compiles else jitted(partial(quality, experiment))
 
+    run = experiment.config.run
+
     def of_client(client: PyTree, x: PyTree | None, view: View, held: View, spec: PyTree, turn: Turn) -> tuple[PyTree, ...]:
+        if run.epochs is not None and run.personal_steps is None:  # clients of different seeds have different rows
+            turn = turn._replace(steps=steps_of_epochs(experiment.config, view.size))
         scores, y = client_scores(experiment, client, x, view, held, spec, turn, judge)
         return (*scores, held.size, y if keep else ())
 
@@ -169,10 +173,16 @@ def evaluator(experiment: Experiment, engine: Engine) -> Callable[[State, int], 
     measure = measure_of(experiment, keep=is_kept(experiment, len(chosen)))
 
     def evaluate(state: State, number: int) -> Scores:
-        steps = experiment.steps[number][chosen]
+        steps = personal_steps(experiment, number)[chosen]
         return scores_of(engine.evaluate(state, experiment.federation, experiment.key, number, steps, measure, chosen))
 
     return evaluate
+
+
+def personal_steps(experiment: Experiment, number: int) -> np.ndarray:
+    """[m] the local steps from which a personal model is made when it is measured after round `number`."""
+    said = experiment.config.run.personal_steps
+    return experiment.steps[number] if said is None else np.full_like(experiment.steps[number], said)
 
 
 def _one(row: PyTree) -> PyTree:

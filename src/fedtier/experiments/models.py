@@ -26,12 +26,17 @@ from ..problem import (
     scaled,
     softmax,
     squared_error,
+    zo_cnn,
+    zo_cnn_wide,
 )  # fmt: skip
 from ..storage.json_value import Json, as_text
 from .config import Config, ModelTable
 from .own_models import own_model
 
-NETS: dict[str, Callable[..., Model]] = {"cnn": cnn, "lenet": lenet, "pfl_cnn": pfl_cnn, "residual": residual}  # for images
+NETS: dict[str, Callable[..., Model]] = {
+    "cnn": cnn, "lenet": lenet, "pfl_cnn": pfl_cnn, "zo_cnn": zo_cnn, "zo_cnn_wide": zo_cnn_wide, "residual": residual,
+}  # fmt: skip
+"""For images."""
 
 
 class Recipe(NamedTuple):

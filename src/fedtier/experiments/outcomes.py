@@ -174,12 +174,12 @@ def resampling_ratio(config: Config, metric: str) -> float:
     rows, which every seed draws anew. With data.validation_share both are judged on rows taken from the training rows instead,
     drawn anew too. f is no test: it is measured on the rows that were trained on.
     """
-    data, rest = config.data, 1 - config.data.test_share
+    data, rest = config.data, 1 - config.data.test_share  # the default's tenth stands for a published test set
     if data.split and not data.validation_share:
         return 0.0
     server, clients = rest * data.server_share, rest * (1 - data.server_share) * (1 - data.client_test_share)  # to train on
     held = rest * (1 - data.server_share) * data.client_test_share
-    tested = 0.0 if data.test_seed is not None else data.test_share
+    tested = 0.0 if data.test_seed is not None or data.test == "published" else data.test_share
     if data.validation_share:
         held = clients * data.validation_share
         tested = server * data.validation_share or held  # without rows at the server the clients' judge both

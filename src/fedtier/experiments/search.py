@@ -33,7 +33,7 @@ from . import config as configuration
 from .assemble import Experiment, assemble, with_options
 from .config import TABLES, Config
 from .grids import SEARCHABLE, STEPS, Grid, checked_grid
-from .metrics import Scores, evaluated_clients, measure_of, scores_of, spread
+from .metrics import Scores, evaluated_clients, measure_of, personal_steps, scores_of, spread
 
 SHARE = 0.1  # of the training rows, where the configuration names none
 SWITCHES = ("fine_tune",)  # 0 is not a small number but another program
@@ -206,7 +206,7 @@ def run_search(config: Config, grid: Grid, experiment: Experiment | None = None)
 def _scores(experiment: Experiment, points: list[dict[str, float]], off: tuple[str, ...]) -> Scores:
     """Of all `points` after the last round, leading axes [points, seeds]; the options in `off` are 0 in each of them."""
     rounds, chosen = experiment.config.run.rounds, evaluated_clients(experiment)
-    steps = experiment.steps[rounds][chosen]
+    steps = personal_steps(experiment, rounds)[chosen]
 
     def final(point: PyTree, federation: Federation, /, *of_seed: PyTree) -> Scores:
         (options, _), (x, plan, key) = point, of_seed

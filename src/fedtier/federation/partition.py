@@ -26,8 +26,9 @@ def iid(clients: int, *, least: int = 1) -> Assign:
     return _redrawn(draw, clients, least, "use fewer clients or more rows")
 
 
-def dirichlet(labels: np.ndarray, clients: int, alpha: float, *, least: int = 1) -> Assign:
+def dirichlet(labels: np.ndarray, clients: int, alpha: float, *, least: int = 1, balance: bool = False) -> Assign:
     """The rows of each class are spread by a draw of Dirichlet(alpha): the smaller alpha, the fewer classes a client has.
+    With `balance` a client that has its N/m rows gets none of the classes that follow, as in the code of the second paper.
 
     Yurochkin, Agarwal, Ghosh, Greenewald, Hoang, Khazaeni, "Bayesian Nonparametric Federated Learning of Neural Networks",
     ICML 2019; Li, Diao, Chen, He, "Federated Learning on Non-IID Data Silos", ICDE 2022. (Hsu, Qi, Brown, 2019, draw the mix
@@ -36,14 +37,80 @@ def dirichlet(labels: np.ndarray, clients: int, alpha: float, *, least: int = 1)
     positive("alpha", alpha, "0.1 gives a client few classes, 1000 nearly equal shares")
 
     def draw(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
-        owner = np.empty(len(rows), int)
+        owner, counts = np.empty(len(rows), int), np.zeros(clients, int)
         for label in np.unique(labels[rows]):
             members = rng.permutation(np.flatnonzero(labels[rows] == label))
-            cuts = np.cumsum(rng.dirichlet(np.full(clients, alpha)))[:-1] * len(members)
+            shares = rng.dirichlet(np.full(clients, alpha))
+            if balance:
+                shares = _to_the_poor(shares, counts, len(rows))
+            cuts = np.cumsum(shares)[:-1] * len(members)
             owner[members] = np.searchsorted(cuts, np.arange(len(members)), side="right")
+            counts += np.bincount(owner[members], minlength=clients)
         return owner
 
     return _redrawn(draw, clients, least, "raise alpha, use fewer clients, or hold back fewer rows for their tests")
+
+
+def _to_the_poor(shares: np.ndarray, counts: np.ndarray, rows: int) -> np.ndarray:
+    """`shares` of the clients with fewer than their part of all `rows`, made to sum to 1."""
+    kept = shares * (counts < rows / len(counts))
+    if kept.sum() == 0:  # a draw of Dirichlet can give everything to those who have enough: then to all poor ones alike
+        kept = (counts < rows / len(counts)).astype(float)
+    return kept / kept.sum()
+
+
+def labels_each(labels: np.ndarray, clients: int, per_client: int, *, least: int = 1) -> Assign:
+    """NIID-Bench's "#C = c": client i has class i mod C and c - 1 others at random; owners of a class share it equally.
+
+    Li, Diao, Chen, He, "Federated Learning on Non-IID Data Silos", ICDE 2022. Every class needs an owner, hence m >= C.
+    """
+    kinds = np.unique(labels)
+    whole("per_client", per_client)
+    require(per_client <= len(kinds), "per_client", per_client, f"there are only {len(kinds)} classes")
+    require(clients >= len(kinds), "clients", clients, f"leaves some of {len(kinds)} classes to nobody", "use more clients")
+
+    def draw(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+        has = np.zeros((clients, len(kinds)), bool)
+        for i in range(clients):
+            first = i % len(kinds)
+            others = rng.choice(np.delete(np.arange(len(kinds)), first), per_client - 1, replace=False)
+            has[i, [first, *others]] = True
+        owner = np.empty(len(rows), int)
+        for k, label in enumerate(kinds):
+            members = rng.permutation(np.flatnonzero(labels[rows] == label))
+            for i, part in zip(np.flatnonzero(has[:, k]), np.array_split(members, has[:, k].sum()), strict=True):
+                owner[part] = i
+        return owner
+
+    return _redrawn(draw, clients, least, "use fewer clients or fewer classes per client")
+
+
+def pathological(labels: np.ndarray, clients: int, per_client: int, *, least: int = 1) -> Assign:
+    """PFLlib's pathological split: clients take turns class by class, `per_client` classes each, in unequal amounts.
+
+    Class k goes to the first clients that still want classes, ceil(m c / C) of them: all but the last get a uniform draw from a
+    tenth of an equal part to a whole one, the last gets the rest. Zhang et al., "PFLlib", 2023.
+    """
+    kinds = np.unique(labels)
+    whole("per_client", per_client)
+
+    def draw(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+        wants, owner = np.full(clients, per_client), np.zeros(len(rows), int)
+        for label in kinds:
+            members = rng.permutation(np.flatnonzero(labels[rows] == label))
+            takers = np.flatnonzero(wants > 0)[: -(-clients * per_client // len(kinds))]
+            require(
+                len(takers) > 0, "per_client", per_client, f"leaves class {label} to nobody", "raise it, or use more clients"
+            )
+            equal = len(members) / len(takers)
+            low = max(equal / 10, least / len(kinds))
+            sizes = rng.integers(int(low), max(int(equal), int(low) + 1), len(takers) - 1)
+            for client, part in zip(takers, np.split(members, np.cumsum(sizes)), strict=True):
+                owner[part] = client
+            wants[takers] -= 1
+        return owner
+
+    return _redrawn(draw, clients, least, "use fewer clients or fewer classes per client")
 
 
 def classes(labels: np.ndarray, clients: int, per_client: int, *, least: int = 1) -> Assign:

@@ -129,21 +129,26 @@ def build(
     test_rng: np.random.Generator | None = None,
     spared: Spared | None = None,
     strata: np.ndarray | None = None,
+    test: np.ndarray | None = None,
 ) -> Federation:
     """Splits N rows: `test_share` of all for the global test, `server_share` of the rest for the server, and what is
     left among the clients by `assign(rng, rows) -> owner of each of these rows` (see `partition`). Each client keeps
     `client_test_share` of its own rows, at most all but one, for its personal test: the last of them, or, with `strata` [N],
     the same share of each stratum (the classes, for example). With `test_rng` the test rows are drawn from it alone, so that
-    federations that differ in `rng` share them and no search on one sees another's. `spared` owners keep some of their rows.
+    federations that differ in `rng` share them and no search on one sees another's; with `test`, numbers of rows, these are the
+    test rows. `spared` owners keep some of their rows.
     Shares are rounded to whole rows, halves up.
     """
     share("test_share", test_share)
     share("server_share", server_share)
     share("client_test_share", client_test_share)
     total = _check_rows(arrays)
-    tested = count_of(test_share, total)
+    tested = count_of(test_share, total) if test is None else len(test)
     served = count_of(server_share, total - tested)
-    order = (rng if test_rng is None else test_rng).permutation(total)
+    if test is None:
+        order = (rng if test_rng is None else test_rng).permutation(total)
+    else:
+        order = np.concatenate([test, rng.permutation(np.setdiff1d(np.arange(total), test))])
     order = order if spared is None else _spared(order, 0, tested, spared)
     if test_rng is not None:
         order = np.concatenate([order[:tested], rng.permutation(order[tested:])])

@@ -28,6 +28,9 @@ STUDIES: dict[str, Row] = {
     "privacy-hospitals": Row("privacy.reproduce", "accuracy against epsilon for single rows, beside FLamby's numbers"),
     "asynchrony": Row("asynchrony.reproduce", "virtual time to an accuracy: FedBuff and FedAsync beside FedAvg"),
     "fed-heart-disease": Row("outside.reproduce", "FLamby's table of strategies on four hospitals, its numbers beside ours"),
+    "niid-bench": Row("outside.cells", "NIID-Bench's table of four methods and six splits, two publications beside ours"),
+    "pfllib": Row("outside.cells", "PFLlib's leaderboard of personalised methods on Fashion-MNIST, beside ours"),
+    "decomfl": Row("outside.cells", "DeComFL's curves of accuracy against bytes, and ZO-HFL on the same axis"),
 }
 
 

@@ -21,6 +21,7 @@ class Order(NamedTuple):
     settings: tuple[str, ...] = ()
     any_version: bool = False  # of the cells in the store
     jobs: int = 1  # processes that run cells at the same time
+    stored: bool = False  # only what the store has is shown
 
 
 class Product(NamedTuple):

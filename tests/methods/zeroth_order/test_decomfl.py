@@ -10,6 +10,7 @@ import pytest
 from fedtier import keys
 from fedtier.engines import compiled
 from fedtier.errors import FedtierError
+from fedtier.federation import make_plan
 from fedtier.keys import Tag
 from fedtier.methods import Opening, make, turn_of
 from fedtier.problem import supervised
@@ -64,6 +65,31 @@ def test_decomfl_is_the_published_algorithm_with_clients_that_stop_early_and_rep
         x = x - sum(C / (k + 1) / P * mean[k] @ z[k] for k in range(K))
         np.testing.assert_allclose(xs[r + 1], x, rtol=1e-10, atol=1e-12)
     same(xs[-1], x)
+
+
+@pytest.mark.slow
+def test_momentum_goes_on_from_round_to_round_and_a_client_starts_from_it():
+    """Everyone replies with K steps: x and m by the authors' code, torch's SGD with momentum at both ends."""
+    rho, everyone = 0.5, make_plan(np.random.default_rng(0), clients=CLIENTS, rounds=3, steps=np.full(3, K))
+    with jax.enable_x64(True):
+        federation, _, b = points_apart()
+        method = make("decomfl", problem(), SMALL | {"momentum": rho, "client_lr": C})
+        engine = compiled(method, capacity=3)
+        state, _ = engine.advance(engine.init(jnp.asarray(START), federation), federation, everyone, keys.root(0), 0, 3)
+        found = np.asarray(method.global_model(state.server))
+    x, m = START, np.zeros(N)
+    for r in range(3):
+        z, c = np.asarray([[normal(r, k, p) for p in range(P)] for k in range(K)]), np.zeros((CLIENTS, K, P))
+        for i in range(CLIENTS):
+            y, own = x, m
+            for k in range(K):
+                c[i, k] = z[k] @ (y - b[i])
+                own = rho * own + c[i, k] @ z[k] / P
+                y = y - C * own
+        for k in range(K):
+            m = rho * m + c.mean(axis=0)[k] @ z[k] / P
+            x = x - C * m
+    np.testing.assert_allclose(found, x, rtol=1e-9)
 
 
 @pytest.mark.slow

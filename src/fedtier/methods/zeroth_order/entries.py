@@ -15,6 +15,7 @@ def decomfl_keys(
     *,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    momentum: float = 0.0,
     updates: int = 1,
     perturbations: int = 10,
     smoothing: Real = 0.01,
@@ -24,7 +25,7 @@ def decomfl_keys(
     fine_tune: StepSize = 0.0,
 ) -> Parts:
     more = {"updates": updates, "perturbations": perturbations, "smoothing": smoothing, "probes": probes, "replay": replay}
-    return more | {"averaging": averaging} | trained(client_lr, batch, fine_tune)
+    return more | {"averaging": averaging} | trained(client_lr, batch, fine_tune, momentum)
 
 
 def fedrzo_keys(

@@ -16,12 +16,24 @@ from ... import keys, trees
 from ...federation import View
 from ...problem import Loss
 from ..method import ClientSpec
-from ..solvers import ProjectedSgd
+from ..solvers import Moving, ProjectedSgd
 from .directions import Directions, Seed, directions, key_of
+
+SMALL = 2**17  # numbers of a model
+
+
+def model_of(x: PyTree) -> PyTree:
+    """The model itself, without the momentum beside it."""
+    return x.y if isinstance(x, Moving) else x
+
+
+def at_once(x: PyTree) -> int | None:
+    """Directions that are tried together: a GPU waits for small models, a CPU does not, and large ones take memory."""
+    return 5 if jax.default_backend() != "cpu" and trees.size(x) <= SMALL else None
 
 
 class Scalars(NamedTuple):
-    """K steps of P directions each."""
+    """K steps of P directions each, from a model or, with momentum, from a model and the momentum beside it."""
 
     f: Loss
     steps: ProjectedSgd  # tilde_gamma_k
@@ -29,6 +41,10 @@ class Scalars(NamedTuple):
     P: int
     mu: float | Float[Array, ""]
     probes: str
+
+    def first(self, x: PyTree) -> PyTree:
+        """Where x starts from: at rest."""
+        return Moving(x, trees.zeros_like(x)) if self.steps.momentum else x
 
     def z(self, seed: Seed, k: ArrayLike, like: PyTree) -> Directions:
         """z_{k,1} .. z_{k,P}."""
@@ -45,15 +61,21 @@ class Scalars(NamedTuple):
 
         def update(k: ArrayLike, made: tuple[PyTree, Array]) -> tuple[PyTree, Array]:
             y, c = made
-            rows, z = self.steps.sample(view, keys.at(key, k)), self.z(seed, k, y)
-            here = spec.step_scale * jax.lax.map(lambda p: self.slope(y, z(p), rows), jnp.arange(self.P))
+            at, rows = model_of(y), self.steps.sample(view, keys.at(key, k))
+            z = self.z(seed, k, at)
+            here = jax.lax.map(lambda p: self.slope(at, z(p), rows), jnp.arange(self.P), batch_size=at_once(at))
+            here = spec.step_scale * here
             return self.step(y, seed, k, here), c.at[k].set(here.astype(c.dtype))
 
         return jax.lax.fori_loop(0, jnp.minimum(steps, self.K), update, (x, jnp.zeros((self.K, self.P))))[1]
 
     def step(self, x: PyTree, seed: Seed, k: ArrayLike, c: Float[Array, "P"]) -> PyTree:
-        """x - tilde_gamma_k (1/P) sum_p c_{k,p} z_{k,p}."""
-        z, length = self.z(seed, k, x), self.steps.step(k) / self.P
+        """x - tilde_gamma_k (1/P) sum_p c_{k,p} z_{k,p}; with momentum x - tilde_gamma_k m, this sum a part of m."""
+        z, length = self.z(seed, k, model_of(x)), self.steps.step(k) / self.P
+        if isinstance(x, Moving):
+            kept = trees.scale(self.steps.momentum, x.m)
+            m = jax.lax.fori_loop(0, self.P, lambda p, m: trees.axpy(c[p] / self.P, z(p), m), kept)
+            return Moving(trees.axpy(-self.steps.step(k), m, x.y), m)
         return jax.lax.fori_loop(0, self.P, lambda p, x: trees.axpy(-length * c[p], z(p), x), x)
 
     def move(self, x: PyTree, seed: Seed, c: Float[Array, "K P"]) -> PyTree:

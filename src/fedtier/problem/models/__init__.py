@@ -2,11 +2,12 @@
 
 from .convolutional import Convolutional, cnn
 from .dense import Linear, linear, logistic, mlp, softmax
-from .five_by_five import lenet, pfl_cnn
 from .model import Apply, Features, Inputs, Model, from_equinox, scaled
+from .published import lenet, pfl_cnn, zo_cnn, zo_cnn_wide
 from .residual import residual
 
 __all__ = [
     "Apply", "Convolutional", "Features", "Inputs", "Linear", "Model", "cnn", "from_equinox", "lenet", "linear", "logistic",
     "mlp", "pfl_cnn", "residual", "scaled", "softmax",
+    "zo_cnn", "zo_cnn_wide",
 ]  # fmt: skip

@@ -43,10 +43,9 @@ class Setting(NamedTuple):
 
 def read_setting(experiment: Experiment) -> Setting:
     """The setting of the experiment's first seed. Where f2 needs a ball and has none, one is put in and named in `mended`."""
-    fixed = experiment.config.run.local_steps
-    require(
-        fixed is None, "run.local_steps", fixed, "the theory has local steps that grow with the round", "set run.tau instead"
-    )
+    for key in ("local_steps", "epochs"):
+        fixed, rule = getattr(experiment.config.run, key), "the theory has local steps that grow with the round"
+        require(fixed is None, f"run.{key}", fixed, rule, "set run.tau instead")
     config, federation = experiment.config, trees.take(experiment.federation._replace(arrays=()), 0)
     options = {key: p.default for key, p in registry.options("zo_hfl").items()} | config.method.options
     m, n = experiment.clients, sum(leaf[0].size for leaf in jax.tree.leaves(experiment.x))
