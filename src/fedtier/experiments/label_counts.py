@@ -73,6 +73,8 @@ def title(config: Config) -> str:
         "dirichlet": f"Dirichlet, alpha = {data.alpha:g}",
         "iid": "equal shares",
         "classes": f"{data.classes_per_client} shards of one class each",
+        "labels": f"{data.classes_per_client} of the classes each",
+        "pathological": f"{data.classes_per_client} of the classes each, in unequal parts",
         "quantity": f"amounts by Dirichlet, alpha = {data.alpha:g}",
         "natural": "natural owners",
     }
