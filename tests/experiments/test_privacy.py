@@ -37,6 +37,7 @@ def tables(**changes):
         ({"privacy": {"kind": "none"}}, "is not read with privacy.kind = 'none'"),
         ({"privacy": {"kind": "rows", "place": "local"}}, "is not read with privacy.kind = 'rows'"),
         ({"privacy": {"kind": "rows"}, "method": {"name": "decomfl"}}, "more than what a solve by gradients"),
+        ({"privacy": {"kind": "rows"}, "run": {"epochs": 2.0, "local_steps": None}}, "a budget counts steps"),
         ({"privacy": {"quorum": 0.5}}, "is for distributed noise"),
         ({"privacy": {"place": "distributed"}, "run": {"dropouts": 0.2}}, "too little noise"),
         ({"data": {"server_share": 0.3}, "method": {"server_seat": True}}, "the server is no client"),
@@ -45,8 +46,7 @@ def tables(**changes):
     ],
 )
 def test_what_cannot_be_promised_is_refused_before_any_work(changes, words):
-    given = tables(**changes)
-    given["privacy"] = {key: value for key, value in given["privacy"].items() if value is not None}
+    given = {table: {k: v for k, v in content.items() if v is not None} for table, content in tables(**changes).items()}
     with pytest.raises(FedtierError, match=words):
         validate(given)
 

@@ -61,6 +61,8 @@ def _check_rows(config: Config, method: Method) -> None:
     require(options.get("estimator") != "exact", "method.estimator", "exact", rule, "another estimator")
     require(config.method.solver is None, "method.local", "a black box", rule, "our local steps")
     require(not config.data.augment, "data.augment", True, "is not there with privacy.kind = 'rows'", "leave it out")
+    epochs, rule = config.run.epochs, "is not there with privacy.kind = 'rows': a budget counts steps"
+    require(epochs is None, "run.epochs", epochs, rule, "set run.local_steps")
 
 
 def _check_quorum(privacy: PrivacyTable, config: Config) -> None:
