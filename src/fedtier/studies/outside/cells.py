@@ -16,8 +16,9 @@ from typing import Any
 
 from ...experiments.comparison import Comparison, chosen
 from ...experiments.jobs import run_in_processes
-from ...experiments.outcomes import Outcome, finished_rows, run_cells
+from ...experiments.outcomes import Finals, Outcome, finished_rows, run_cells
 from ...experiments.progress import Progress
+from ...experiments.run_folder import RunFolder, code_of
 from ...reports import layout
 from ...storage.files import write_whole
 from ..study import Order, Product, comparison_for
@@ -33,11 +34,14 @@ def make(order: Order, progress: Progress) -> Product:
     content = load_tables(order.name)
     wanted = _of_table(comparison_for(order, {key: value for key, value in content.items() if key not in OURS}), content)
     sheets.check_names(content, *_names(content))
-    if order.stored:
-        wanted = _stored(wanted)
-    if order.jobs != 1:
+    if not order.stored and order.jobs != 1:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
-    outcome = run_cells(wanted, progress, any_version=order.any_version)
+    by_round = content["table"].get("columns") == "rounds"
+    outcome = (
+        stored(wanted, by_round, order.any_version)
+        if order.stored
+        else run_cells(wanted, progress, any_version=order.any_version)
+    )
     known = claims.read_claims(content["published"])
     entries = sheets.entries_of(outcome, content, known)
     said = [claims.RULE, *wording.sentences(entries, known, content.get("explained", {})), content["table"]["note"]]
@@ -61,9 +65,22 @@ def _of_table(wanted: Comparison, content: dict[str, Any]) -> Comparison:
     return wanted._replace(cells=kept)
 
 
-def _stored(wanted: Comparison) -> Comparison:
-    """The cells that the store has whole."""
-    return wanted._replace(cells=[cell for cell in wanted.cells if finished_rows(cell.folder, cell.config) is not None])
+def stored(wanted: Comparison, unfinished: bool, any_version: bool) -> Outcome:
+    """The cells that the store has, whole or, with `unfinished`, as far as they came: a number at a round stays what it is."""
+    finals: Finals = {}
+    for cell in wanted.cells:
+        files = RunFolder(cell.folder)
+        if not (cell.folder / "metrics.jsonl").exists():
+            continue
+        if not any_version and files.made_from().code != code_of(cell.config):
+            continue
+        rows = finished_rows(cell.folder, cell.config)
+        if rows is None and unfinished:
+            rows = files.rows()[-cell.config.run.seeds :]
+        if rows is not None:
+            finals[cell.method, cell.setting] = rows
+    kept = [cell for cell in wanted.cells if (cell.method, cell.setting) in finals]
+    return Outcome(wanted._replace(cells=kept), finals)
 
 
 def _how(order: Order, entries: list[Entry]) -> str:
