@@ -91,6 +91,7 @@ def test_words_name_what_differs_by_how_much_and_why():
     assert wording.verdicts([entry], known, {"r": "Because."}).rows[0][-2:] == ["differs by -10.0", "Because."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_every_published_number_has_a_row_and_a_column_and_every_exclusion_excludes(name, contents, wholes):
     content, whole = contents[name], wholes[name]
@@ -120,6 +121,7 @@ def test_the_files_have_the_published_numbers(contents):
     assert zo["MNIST K=1, to the end", "10000"][0].mean == pytest.approx((96.71 + 97.0 + 97.02) / 3)
 
 
+@pytest.mark.slow
 def test_budgets_are_the_published_ones(wholes):
     for one in wholes["niid-bench"].cells:
         run, data, options = one.config.run, one.config.data, one.config.method.options
