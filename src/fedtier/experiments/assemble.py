@@ -190,9 +190,9 @@ def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
 def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem) -> Algorithm:
     """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own."""
     model, problem, _, _, _ = _algorithm(config, dataset)
-    problem, given = adopt(problem), config.method.options
-    method = registry.make(config.method.entry, problem, given, augment=_augment(config, dataset))
-    return Algorithm(config, dataset, model, problem, method, _lower_level(problem, given))
+    problem = adopt(problem)
+    method = _made(config, dataset, problem)
+    return Algorithm(config, dataset, model, problem, method, _lower_level(problem, config.method.options))
 
 
 def with_options(experiment: Experiment, options: Mapping[str, object]) -> Experiment:
@@ -220,14 +220,23 @@ def _train_sizes(config: Config, dataset: Dataset, seeds: list[int]) -> np.ndarr
 
 
 def _method(config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None) -> Method:
-    attack, augment = config.attack, _augment(config, dataset)
-    method = registry.make(config.method.entry, problem, config.method.options, augment=augment, private=noise)
+    attack = config.attack
+    method = _made(config, dataset, problem, noise)
     if attack.kind == "none":
         return method
     fits = attack.kind != "labels" or dataset.task == "classification"
     rule = f"needs classes to flip, and {dataset.name} has numbers to predict"
     require(fits, "attack.kind", attack.kind, rule, "signs, large or noise")
     return attacked(method, attack.kind, scale=attack.scale, classes=dataset.classes)
+
+
+def _made(config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None = None) -> Method:
+    entry, check = config.method.entry, config.run.personal_check
+    fits = not check or "personal" in registry.part_names(entry)
+    rule = f"{config.method.name} makes its personal models itself, and none from the global one"
+    require(fits, "run.personal_check", check, rule, "leave it out, or choose a method that fine-tunes")
+    augment = _augment(config, dataset)
+    return registry.make(entry, problem, config.method.options, augment=augment, private=noise, check=check)
 
 
 def _with_attackers(config: Config, dataset: Dataset, federation: Federation, clients: int, seed: int) -> Federation:

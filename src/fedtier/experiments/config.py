@@ -349,6 +349,10 @@ class RunTable(Table):
         1.0, "Personal models are kept in the run's bundle where all of them fit into this; 0: never.", unit="GiB",
         example=10.0, ge=0, allow_inf_nan=False,
     )  # fmt: skip
+    personal_check: Share = described(
+        0.0, "The part of a client's rows by which it chooses between its personal model and the global one; 0: it always has "
+        "the personal one.", unit="share", example=0.2, ge=0, lt=1,
+    )  # fmt: skip
     magnitude: float = described(
         1e4, "A reply longer than so many times the median of late is lost; 1e30: none is, for its length.", example=100.0,
         gt=1, allow_inf_nan=False,
@@ -441,8 +445,6 @@ class Config(Table):
         for table, key in LATER:
             if content[table][key] == TABLES[table].model_fields[key].default:
                 content[table].pop(key)
-        if content["run"]["magnitude"] == RunTable.model_fields["magnitude"].default:
-            content["run"].pop("magnitude")
         if self.attack.kind == "none":
             content.pop("attack")
         if self.privacy.kind == "none":
@@ -460,6 +462,7 @@ class Config(Table):
 LATER = (
     ("data", "new_clients"), ("data", "augment"), ("run", "metrics"), ("data", "server_copy"), ("run", "local_steps"),
     ("run", "order"), ("data", "balance"), ("data", "test"), ("data", "pixels"), ("run", "epochs"), ("run", "personal_steps"),
+    ("run", "magnitude"), ("run", "personal_check"),
 )  # fmt: skip
 """Keys that stand in a digest only where they are set: runs from before there were such keys keep theirs."""
 TABLES: dict[str, type[Table]] = {

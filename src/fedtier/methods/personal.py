@@ -3,6 +3,7 @@
 lower_level()            y_i(x), the solution of the lower level; for methods that have one
 fine_tune(step, batch)   the global model after local steps on f1, as many as the method takes in a round
 global_model()           the global model as it is
+chosen(rule, share)      the rule's model for clients whose own rows say that it serves them, the global model for the others
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jaxtyping import PyTree
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Key, PyTree
 
-from .. import keys
+from .. import keys, trees
 from ..errors import FedtierError
-from ..federation import View
+from ..errors import share as open_share
+from ..federation import View, mean_over_rows
 from ..keys import Tag
 from ..problem import Bilevel, everywhere
 from ..schedules import StepSize
@@ -61,6 +66,43 @@ def fine_tune(step: StepSize, *, batch: int = 32) -> PersonalRule:
 def global_model() -> PersonalRule:
     """The global model itself: no personal one."""
     return PersonalRule("global_model", lambda problem, solve, solves: lambda x, start, view, spec, steps, key: x)
+
+
+def chosen(rule: PersonalRule, share: float) -> PersonalRule:
+    """The model of `rule`, or the global one, as the client's own rows decide.
+
+    The last `share` of the client's rows is held back from a first try. If the try has the smaller loss on them, the client
+    takes the model of `rule` from all its rows; else, and where there is no row to hold back, the global model. Training has
+    seen the rows held back through x, so what doubt there is speaks for the global model. Costs a second solve.
+    """
+    open_share("share", share, zero=False)
+
+    def on(problem: Bilevel, solve: LowerLevel | None, solves: int) -> LowerLevel:
+        personal = rule.on(problem, solve, solves)
+
+        def choose(x: PyTree, start: PyTree, view: View, spec: ClientSpec, steps: ArrayLike, key: Key[Array, ""]) -> PyTree:
+            fit, check = held_back(view, share)
+
+            def loss(y: PyTree) -> Float[Array, ""]:
+                return mean_over_rows(lambda rows: jax.vmap(lambda row: problem.f1(y, _alone(row)))(rows), check)
+
+            serves = loss(personal(x, start, fit, spec, steps, key)) < loss(x)  # False where there is no row
+            return trees.where(serves, personal(x, start, view, spec, steps, key), x)
+
+        return choose
+
+    return PersonalRule(f"chosen {rule.name}", on, rule.local)
+
+
+def held_back(view: View, share: float) -> tuple[View, View]:
+    """(the first rows of `view`, its last `share`, rounded down)."""
+    kept = jnp.floor(share * view.size).astype(view.size.dtype)
+    return view._replace(size=view.size - kept), view._replace(start=view.start + view.size - kept, size=kept)
+
+
+def _alone(row: PyTree) -> PyTree:
+    """A batch of one row."""
+    return jax.tree.map(lambda a: a[None], row)
 
 
 def without_lower_level(rule: PersonalRule, problem: Bilevel, solves: int = 1) -> PersonalModel:

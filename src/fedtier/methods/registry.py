@@ -21,6 +21,7 @@ from .clustered import entries as clustered
 from .entry import Entry
 from .method import Method
 from .parts import KINDS
+from .personal import chosen
 from .personalised import entries as personalised
 from .private_rows import RowNoise
 from .projected import projected
@@ -64,10 +65,16 @@ def part_names(name: str | Entry) -> tuple[str, ...]:
 
 
 def make(
-    name: str | Entry, problem: Bilevel, given: dict[str, Any], augment: Augment | None = None, private: RowNoise | None = None
+    name: str | Entry,
+    problem: Bilevel,
+    given: dict[str, Any],
+    augment: Augment | None = None,
+    private: RowNoise | None = None,
+    check: float = 0.0,
 ) -> Method:
     """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused. A program may also
-    give whole parts, such as server=descent(...), in place of their keys. `augment` and `private` are for the part `local`."""
+    give whole parts, such as server=descent(...), in place of their keys. `augment` and `private` are for the part `local`,
+    `check` for the part `personal`: the share of `chosen`."""
     known, row = options(name), entry(name)
     whole = {key: value for key, value in given.items() if key in part_names(name) and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
@@ -84,6 +91,8 @@ def make(
         parts["local"] = parts["local"]._replace(augment=augment)
     if private is not None:
         parts["local"] = parts["local"]._replace(private=private)
+    if check:
+        parts["personal"] = chosen(parts["personal"], check)
     ours = any(row is known for known in METHODS.values())
     power = parts.pop("averaging", 0) if ours else 0  # where the server has no descent that averages
     count = parts.pop("projection", 0) if ours else 0
