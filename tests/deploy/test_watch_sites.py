@@ -151,6 +151,18 @@ def test_who_was_not_asked_and_who_declined_are_told():
     assert standing("west", strangers, 0, None, 0.0) == ("missing", "has not answered yet", None)
 
 
+def test_without_rounds_a_site_with_an_old_task_is_at_work_and_its_staleness_is_told():
+    found = heard(
+        line("out", "west", "ROUND", 3, 8), line("out", "north", "ROUND", 4, 10), line("in", "north", "REPLY", 4, 12), last=1
+    )
+    assert standing("west", found, 5, 0.1, found.posts["west"].asked_at + 60).standing == "not asked"
+    counts = {name: {**told, "staleness": 1.5, "stalest": 3} for name, told in found.counts.items()}
+    found = found._replace(counts=counts)
+    asked = found.posts["west"].asked_at
+    assert standing("west", found, 5, 0.1, asked + 60) == ("working", "on round 3 since 03:04:08 UTC", 1)
+    assert standing("north", found, 5, 0.1, asked + 60).standing == "answered"
+
+
 def test_a_folder_that_waits_for_its_first_site_is_a_run_that_starts(tmp_path: Path):
     import fcntl
 

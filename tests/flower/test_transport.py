@@ -123,3 +123,21 @@ def test_a_node_that_is_none_of_the_sites_takes_no_part(
     grid = Grid({1: (partition, echo)})
     assert connect(grid).ask(letters(north=b"n"), 0.05) == {}
     assert grid.letters == [] and f"partition-id = {partition!r}, must be 0 .. 1" in capsys.readouterr().err
+
+
+def test_letters_to_several_sites_may_be_out_at_once_each_asked_for_from_a_thread_of_its_own(connect: Any) -> None:
+    """As a method without rounds asks: who is slow holds nobody up, and no reply goes astray."""
+    from fedtier.protocol.post import Threads
+
+    waited: list[bytes] = []
+
+    def slow(letter: bytes) -> bytes | None:
+        waited.append(letter)
+        return echo(letter) if len(waited) > 100 else None
+
+    post = Threads(connect(Grid({77: (1, echo), 12: (0, slow)})).ask)
+    post.send("north", letters(north=b"a"), 60.0)
+    for _ in range(3):
+        post.send("south", letters(south=b"b"), 60.0)
+        assert post.wait(60.0) == ("south", b"re: bx")
+    assert post.wait(60.0) == ("north", b"re: ax")

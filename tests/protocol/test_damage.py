@@ -71,7 +71,7 @@ def halfway(tmp_path_factory):
 
 @pytest.fixture
 def federation(halfway, tmp_path, monkeypatch):
-    monkeypatch.setattr("fedtier.protocol.driver.PAUSES", (0.0,))
+    monkeypatch.setattr("fedtier.protocol.contact.PAUSES", (0.0,))
     return Federation(shutil.copytree(halfway, tmp_path / "copy"))
 
 
@@ -157,7 +157,7 @@ def test_a_server_set_back_by_more_than_a_generation_ends_in_words_and_asks_nobo
 
 
 def test_one_site_that_claims_a_later_round_is_named_and_does_not_end_the_run(tmp_path, monkeypatch):
-    from fedtier.protocol import driver as driving
+    from fedtier.protocol import contact as driving
 
     read = driving.read_welcome
 

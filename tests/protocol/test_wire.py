@@ -84,7 +84,7 @@ class Chaos:
 def test_whatever_is_lost_late_repeated_or_restarted_the_models_are_those_of_the_replies_that_counted(
     tmp_path, seed, monkeypatch
 ):
-    monkeypatch.setattr("fedtier.protocol.driver.PAUSES", (0.0,))
+    monkeypatch.setattr("fedtier.protocol.contact.PAUSES", (0.0,))
     plan, chaos = toy.bumpy(30, CLIENTS, seed), Chaos(tmp_path, seed)
     driver = toy.driver(plan, CLIENTS, chaos.ask, deadline=1e-3)
     ledger, counted = counted_rounds(driver, driver.start(toy.first(CLIENTS)), 30)
@@ -139,7 +139,7 @@ def test_a_server_killed_at_any_moment_goes_on_to_the_same_bits(tmp_path, monkey
 
 
 def test_below_the_quorum_the_same_round_is_asked_again_and_nothing_advances(monkeypatch):
-    monkeypatch.setattr("fedtier.protocol.driver.PAUSES", (0.0,))
+    monkeypatch.setattr("fedtier.protocol.contact.PAUSES", (0.0,))
     plan = toy.bumpy(1, CLIENTS)._replace(arrived=np.ones((1, CLIENTS - 1), bool))
     sites = {f"site-{i}": toy.site(i) for i in range(CLIENTS)}
     straight, asked, lines = loopback({n: s.answer for n, s in sites.items()}), [], []
@@ -154,7 +154,7 @@ def test_below_the_quorum_the_same_round_is_asked_again_and_nothing_advances(mon
 
 
 def test_cut_off_from_all_sites_the_run_waits_until_it_is_told_to_stop(monkeypatch):
-    monkeypatch.setattr("fedtier.protocol.driver.PAUSES", (0.0,))
+    monkeypatch.setattr("fedtier.protocol.contact.PAUSES", (0.0,))
     plan, asked = toy.bumpy(3, CLIENTS), []
 
     def ask(letters, seconds):
@@ -180,7 +180,8 @@ class Clock:
 
 def test_a_silent_site_costs_the_run_one_deadline_and_comes_back_after_a_hello(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("fedtier.protocol.driver.time", clock)
+    for module in ("contact", "driver"):
+        monkeypatch.setattr(f"fedtier.protocol.{module}.time", clock)
     plan = toy.bumpy(40, CLIENTS)._replace(ids=np.tile(np.arange(CLIENTS, dtype=np.int32), (40, 1)))
     plan = plan._replace(steps=np.ones((40, CLIENTS), np.int32), arrived=np.ones((40, CLIENTS), bool))
     sites = {f"site-{i}": toy.site(i) for i in range(CLIENTS)}
@@ -290,7 +291,7 @@ def weighted_method():
 
 def test_a_site_that_joins_in_the_middle_of_a_round_counts_with_the_weight_that_its_letter_told(monkeypatch):
     """Rows 10, 20, 30 with the last site absent at first: weights by the mean of the rows known when the letter was written."""
-    monkeypatch.setattr("fedtier.protocol.driver.PAUSES", (0.0,))
+    monkeypatch.setattr("fedtier.protocol.contact.PAUSES", (0.0,))
     plan = Plan(np.arange(3, dtype=np.int32)[None], np.ones((1, 3), np.int32), np.ones((1, 3), bool))
     scalar = jax.ShapeDtypeStruct((), np.float32)
 
@@ -387,7 +388,7 @@ def test_versions_that_differ_in_the_last_number_play_together_and_the_server_no
     monkeypatch.setattr("fedtier.protocol.site.OURS", there)
     for number, ours in enumerate((OURS, f"{FIRST}.{SECOND}.{THIRD + 7}")):
         monkeypatch.setattr("fedtier.protocol.version.OURS", ours)
-        monkeypatch.setattr("fedtier.protocol.driver.OURS", ours)
+        monkeypatch.setattr("fedtier.protocol.contact.OURS", ours)
         driver = toy.driver(plan, 2, ask, note=lines.append)
         ledger, _ = driver.play_round(driver.start(ledger), number)
         assert f"site-1: runs fedtier {there}, the server {ours}" in lines

@@ -66,5 +66,5 @@ def test_the_list_has_every_method_in_80_columns():
     assert max(len(line) for line in plain(keys_table(Wish(family="averaging"))).splitlines()) <= 80
 
 
-def test_a_method_with_a_buffer_does_not_claim_to_run_between_sites():
-    assert not facts_of("fedbuff").wire and facts_of("fedavg").wire
+def test_methods_with_and_without_rounds_run_between_sites():
+    assert all(facts_of(name).wire for name in ("fedbuff", "fedasync", "fedavg"))

@@ -8,10 +8,8 @@ came (see `protocol.record`). bytes_down and bytes_up are what went over the wir
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +28,29 @@ from ..experiments.metrics import Quality, Scores, evaluated_clients, global_sco
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row
 from ..experiments.run import Result
-from ..experiments.run_folder import CHECKPOINT, FORMAT, METRICS, RunFolder
+from ..experiments.run_folder import CHECKPOINT, FORMAT, METRICS, PLAN, RunFolder
 from ..experiments.stopping import Stopped
 from ..experiments.verdicts import check_judges, verdict_row, verdicts
-from ..protocol import Ask, Driver, Interrupted, Job, Ledger, Record, ServerSeal, drive, message_shapes
+from ..protocol import (
+    Arrivals,
+    Ask,
+    AsyncDriver,
+    Driver,
+    Interrupted,
+    Job,
+    Ledger,
+    Record,
+    ServerSeal,
+    drive,
+    message_shapes,
+)
 from ..storage.array_files import ArrayFile
-from ..storage.checksums import stamped, unstamped
-from ..storage.files import Damaged, previous, read_generations, set_aside
+from ..storage.checksums import stamped
+from ..storage.files import Damaged, read_generations, set_aside
 from .rows import open_server, specs
+from .run_id import HINT, run_id_of
 from .settings import WireRun, load_run_file
 from .site import brief_of
-
-WIRE = "wire.json"
-HINT = "put back a copy of the run's folder that is no older than the sites' memories, or start the run anew with another --out"
 
 
 def serve_rounds(
@@ -54,46 +62,8 @@ def serve_rounds(
     run = load_run_file(run_file)
     experiment, preparation = open_server(run)
     with RunFolder(folder).held() as files:
-        run_id = _run_id(run, files)
+        run_id = run_id_of(run, files)
         return _Server(run, experiment, preparation, files, run_id, ask, progress, stopped, seal).serve()
-
-
-def _run_id(run: WireRun, files: RunFolder) -> bytes:
-    """The run's id: a new one unless the folder holds this very run."""
-    content: dict[str, Any] = {"sites": run.wire.sites, "config": run.config.digest()}
-    path = files.folder / WIRE
-    if not path.exists() and not _checkpoints(files):
-        files.refuse_second_run()
-        files.write(WIRE, stamped({"run": secrets.token_hex(16)} | content).encode())
-    found = _wire(path) or _wire_of_checkpoint(files)
-    same = {key: found.get(key) for key in content} == content
-    require(same, "folder", str(files.folder), "holds another run, or other sites", "choose another folder")
-    return bytes.fromhex(found["run"])
-
-
-def _wire(path: Path) -> dict[str, Any] | None:
-    """What wire.json says; None where it is gone or damaged."""
-    try:
-        return unstamped(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-
-
-def _wire_of_checkpoint(files: RunFolder) -> dict[str, Any]:
-    """What wire.json said when a checkpoint was written; the file is then written again."""
-    for path in _checkpoints(files):
-        with suppress(Damaged):
-            text = ArrayFile(path, FORMAT, HINT).words.get("wire", "")
-            if text:
-                files.write(WIRE, text.encode())
-                files.log(f"{files.folder / WIRE}: is damaged or gone; written again from {path.name}")
-                return unstamped(text.encode())
-    raise Damaged(str(files.folder / WIRE), NOTHING, "is damaged, and no checkpoint tells what it said", HINT)
-
-
-def _checkpoints(files: RunFolder) -> list[Path]:
-    newest = files.folder / CHECKPOINT
-    return [path for path in (newest, previous(newest)) if path.exists()]
 
 
 class _Server:
@@ -120,11 +90,19 @@ class _Server:
             float(np.finfo(np.float32).max) if experiment.dataset.task == "regression" else 1.0,
         )  # fmt: skip
         record = None if seal is None else Record(store.folder, durable=False)
-        self.driver = Driver(job, ask, run.wire.rules, note=self.note, stopped=stopped, seal=seal, record=record)
-        self.reached, self.written, self.spent = 0, 0, 0.0
+        rules, told = run.wire.rules, {"note": self.note, "stopped": stopped, "seal": seal, "record": record}
+        first, self.shared = Ledger.first(state.server, len(run.wire.sites)), shapes.shared
+        if experiment.method.buffer:
+            self.driver = AsyncDriver(job, ask, rules, experiment.steps, clock=self.seconds, **told)
+            size = len(run.wire.sites), run.config.run.rounds, experiment.method.buffer
+            first = first._replace(arrivals=Arrivals.none(*size, shapes.up))
+        else:
+            self.driver = Driver(job, ask, rules, **told)
+        self.reached, self.written, self.evaluated, self.spent = 0, 0, 0, 0.0
         self.wire = stamped({"run": run_id.hex(), "sites": run.wire.sites, "config": run.config.digest()})
-        self.first, self.ledger = self._resumed(Ledger.first(state.server, len(run.wire.sites)))
-        self.store.keep_plan(experiment.plan, self.note)
+        self.first, self.ledger = self._resumed(first)
+        if not experiment.method.buffer:  # else the order in which answers come is the plan, and is written at the end
+            self.store.keep_plan(experiment.plan, self.note)
         self.measure = jitted(
             lambda server, federation: global_scores(
                 experiment, experiment.method.global_model(server),
@@ -159,7 +137,11 @@ class _Server:
 
     def _read_checkpoint(self, like: Ledger) -> tuple[Ledger, dict[str, str]] | None:
         def read(path: Path) -> tuple[Ledger, dict[str, str]]:
-            ledger, words = self.store.read_arrays(path.name, like=like)
+            shape = like
+            if isinstance(like.arrivals, Arrivals):
+                names = ArrayFile(path, FORMAT, HINT).shapes
+                shape = like._replace(arrivals=like.arrivals.like(names, self.shared))
+            ledger, words = self.store.read_arrays(path.name, like=shape)
             require(words.get("wire", self.wire) == self.wire, str(path), NOTHING, "belongs to another run", HINT)
             rule = f"says that {words['round']} rounds were played, the run has {self.run.config.run.rounds}"
             require(0 <= int(words["round"]) <= self.run.config.run.rounds, str(path), NOTHING, rule, HINT)
@@ -182,6 +164,7 @@ class _Server:
             self.note(f"{path}: {said}; goes on with {len(kept)} of {count} rows" + set_aside(path))
         self.store.keep_rows(kept)
         self.written = len(kept)
+        self.evaluated = kept[-1]["round"] + 1 if kept else 0
 
     def serve(self) -> Result:
         config, rounds = self.run.config, self.run.config.run.rounds
@@ -194,6 +177,9 @@ class _Server:
         finally:
             self.progress.stop()
         assert self.scores is not None
+        if isinstance(ledger.arrivals, Arrivals):
+            self.experiment = self.experiment._replace(plan=jax.tree.map(lambda table: table[None], ledger.arrivals.order))
+            self.store.write_arrays(PLAN, self.experiment.plan)
         state = State(jax.tree.map(lambda a: jnp.asarray(a)[None], ledger.server), ())
         finish(self.experiment, self.store, state, self.scores)
         return Result(self.store.folder, config, self.store.final_rows(config), self.experiment, state)
@@ -206,7 +192,7 @@ class _Server:
     def evaluate(self, ledger: Ledger, number: int) -> Ledger:
         """Asks the sites for their scores and writes a row, at the rounds where a simulation does."""
         rounds, every = self.run.config.run.rounds, self.run.config.run.eval_every
-        if number % every and number != rounds:
+        if (number % every and number != rounds) or number < self.evaluated:
             return ledger
         who = evaluated_clients(self.experiment).tolist()
         ledger, told = self.driver.score(ledger, number, who, self.experiment.steps[number])
@@ -243,5 +229,11 @@ class _Server:
 
 def _table(names: list[str], ledger: Ledger) -> dict[str, Any]:
     counts = ("rows", "held", "counted", "silent", "declined", "refused", "last")
-    sites = {name: {key: int(getattr(ledger, key)[i]) for key in counts} for i, name in enumerate(names)}
+    sites: dict[str, dict[str, Any]] = {
+        name: {key: int(getattr(ledger, key)[i]) for key in counts} for i, name in enumerate(names)
+    }
+    if isinstance(ledger.arrivals, Arrivals):
+        for i, site in enumerate(sites.values()):
+            site["staleness"] = int(ledger.arrivals.stale[i]) / site["counted"] if site["counted"] else None
+            site["stalest"] = int(ledger.arrivals.stalest[i])
     return {"sites": sites, "bytes_aside": int(ledger.bytes_aside)}

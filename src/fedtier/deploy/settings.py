@@ -42,6 +42,9 @@ class WireTable(Table):
     quorum: float = described(0.5, "The part of a round's replies without which it is asked again.", unit="share", example=1.0)
     deadline: float = described(60.0, "How long a round waits for its replies.", unit="seconds", example=300.0)
     magnitude: float = described(1e4, "A reply longer than so many times the median of late is refused.", example=100.0)
+    max_staleness: int = described(
+        100, "Of a method without rounds: an answer to an older broadcast is refused.", unit="steps", example=10, ge=0
+    )
 
     max_bytes_per_second: float = described(
         2e8, "What a site may send; one that sends more is read later.", unit="bytes", example=1e7, gt=0
@@ -55,7 +58,7 @@ class WireTable(Table):
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.start or len(self.sites), self.quorum, self.deadline, self.magnitude)
+        return Rules(self.start or len(self.sites), self.quorum, self.deadline, self.magnitude, self.max_staleness)
 
 
 class WireRun(NamedTuple):
@@ -79,6 +82,8 @@ def load_run_file(file: Path) -> WireRun:
     config = configuration.validate(tables)
     rule = "is for simulations: between sites its noise would be drawn from a seed that all parties know"
     require(config.privacy.kind == "none", "privacy.kind", config.privacy.kind, rule, 'privacy.kind = "none"')
+    if _buffer(config) and "participation" not in tables.get("run", {}):  # every site has a task
+        config = config.model_copy(update={"run": config.run.model_copy(update={"participation": 1.0})})
     _fits(config, wire)
     return WireRun(config, wire, file.parent)
 
@@ -96,13 +101,27 @@ def _fits(config: Config, wire: WireTable) -> None:
     limit = config.run.magnitude
     unset = limit == RunTable.model_fields["magnitude"].default
     require(unset, "run.magnitude", limit, "is for simulations: between sites it is wire.magnitude", "leave it out")
-    buffer = registry.sketch(config.method.entry, config.method.options).buffer
-    rule = f"{config.method.name} does not wait for rounds, and between sites there are only rounds so far"
-    require(not buffer, "method.name", config.method.name, rule, "fedavg, or a simulation: `fedtier run`")
     spread, rule = config.run.speed_spread, "is not read between sites, whose clock is the real one"
     require(spread is None, "run.speed_spread", spread, rule, "leave it out")
+    _fits_buffer(config, wire)
     rule = "the wire has no seat for the server's rows"
     require(not config.method.server_seat, "method.server_seat", True, rule, "use zo_hfl, which takes them in as f1")
+
+
+def _fits_buffer(config: Config, wire: WireTable) -> None:
+    """A method without rounds takes answers as they come: nothing is drawn of who works, and who is late or lost."""
+    if not _buffer(config):
+        given = wire.max_staleness != WireTable.model_fields["max_staleness"].default
+        rule = f"is not read: {config.method.name} has rounds, and no answer is older than its round"
+        require(not given, "wire.max_staleness", wire.max_staleness, rule, "leave it out")
+        return
+    for key, value in (("participation", 1.0), ("stragglers", 0.0), ("dropouts", 0.0), ("step_seconds", 1.0), ("latency", 0.0)):
+        rule = f"is for simulations of {config.method.name}: between sites each has a task, and takes the time that it takes"
+        require(getattr(config.run, key) == value, f"run.{key}", getattr(config.run, key), rule, f"leave it out, or {value:g}")
+
+
+def _buffer(config: Config) -> int:
+    return registry.sketch(config.method.entry, config.method.options).buffer
 
 
 def checked(name: str, kind: type[Any], given: dict[str, Any]) -> Any:

@@ -257,7 +257,7 @@ def _played(plan: Algorithm, table: SiteTable, view: View, held_view: View, trai
     def init(x: PyTree) -> PyTree:
         return jax.tree.map(jnp.asarray, method.client_init(x, spec_of(1.0)))
 
-    return Player(x, shapes.shared, shapes.own, train, held, init, step, score, offer=shapes.offer)
+    return Player(x, shapes.shared, shapes.own, train, held, init, step, score, offer=shapes.offer, stale=method.buffer > 0)
 
 
 def _limited(config: Config, table: SiteTable, client: int) -> Config:

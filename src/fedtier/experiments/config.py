@@ -646,8 +646,8 @@ def _check_clock(config: Config, method: Method) -> None:
     if config.data.partition != "natural" and not config.data.new_clients:  # whose number only the data tell
         fits = method.buffer <= clients
         require(fits, "method.buffer", method.buffer, f"there are only {clients} clients, and {rule}", "lower it")
-    turns = method.buffer > 0 and config.run.order == "cycle"
-    require(not turns, "run.order", "cycle", f"{method.name} asks whoever is free, and nobody waits for a turn", '"drawn"')
+    turns, rule = method.buffer > 0 and config.run.order != "drawn", f"{method.name} asks whoever is free, and nobody waits"
+    require(not turns, "run.order", config.run.order, rule, '"drawn"')
     for key in ("step_seconds", "latency"):
         value, there = getattr(config.run, key), config.run.speed_spread is not None or method.buffer > 0
         given = value != RunTable.model_fields[key].default

@@ -9,12 +9,16 @@ from ..lazy import lazily
 
 if TYPE_CHECKING:
     from . import foreign
-    from .driver import Driver, Interrupted, drive
+    from .arrivals import Arrivals
+    from .asynchronous import AsyncDriver
+    from .contact import Interrupted, drive
+    from .driver import Driver
     from .ledger import Job, Ledger, Rules
     from .letters import Ask, Letters, Scores
     from .limits import Limits
     from .loopback import loopback
     from .memory import Memory
+    from .post import Post
     from .process import SolverProcess, answer_letters
     from .record import Record, verify_record
     from .shapes import Shapes, message_shapes
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
     from .site import Keep, Player, Site
 
 __all__ = [
+    "Arrivals",
     "Ask",
+    "AsyncDriver",
     "Driver",
     "Interrupted",
     "Job",
@@ -32,6 +38,7 @@ __all__ = [
     "Limits",
     "Memory",
     "Player",
+    "Post",
     "Record",
     "Rules",
     "Scores",
@@ -52,9 +59,11 @@ __all__ = [
 lazily(
     __name__,
     {
+        "Arrivals": "arrivals",
         "Ask": "letters",
+        "AsyncDriver": "asynchronous",
         "Driver": "driver",
-        "Interrupted": "driver",
+        "Interrupted": "contact",
         "Job": "ledger",
         "Keep": "site",
         "Ledger": "ledger",
@@ -62,6 +71,7 @@ lazily(
         "Limits": "limits",
         "Memory": "memory",
         "Player": "site",
+        "Post": "post",
         "Record": "record",
         "Rules": "ledger",
         "Scores": "letters",
@@ -70,7 +80,7 @@ lazily(
         "Site": "site",
         "SiteSeal": "signatures",
         "SolverProcess": "process",
-        "drive": "driver",
+        "drive": "contact",
         "foreign": "",
         "loopback": "loopback",
         "message_shapes": "shapes",

@@ -39,14 +39,22 @@ class Exchange:
         self.seal_bytes = 0 if seal is None else SEAL.size  # that each letter and each reply has beyond its own
 
     def ask(self, sent: Letters, seconds: float) -> dict[str, Answer]:
+        sent, hashes = self.outgoing(sent)
+        replies = self.transport(sent, seconds)
+        return self.incoming({site: replies[site] for site in sent.own if site in replies}, hashes)
+
+    def outgoing(self, sent: Letters) -> tuple[Letters, Mapping[str, bytes]]:
+        """The letters as they cross, on record, and the hash by which each site's reply must name its letter."""
         hashes: Mapping[str, bytes] = {}
         if self.seal is not None:
             sent, hashes = self.seal.seal(sent)
         if self.record is not None:
             self._tell_withdrawn(self.record)
             self._write("out", {site: sent.whole(site) for site in sent.own})
-        replies = self.transport(sent, seconds)
-        came = {site: replies[site] for site in sent.own if site in replies}
+        return sent, hashes
+
+    def incoming(self, came: Mapping[str, bytes], hashes: Mapping[str, bytes]) -> dict[str, Answer]:
+        """The replies that came, on record."""
         self._write("in", came)
         return {site: Answer(site, reply, self.seal, hashes.get(site, b"")) for site, reply in came.items()}
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from ..errors import positive, require, share, whole
 from ..federation import Plan, View
 from ..methods.method import Method
+from .arrivals import Arrivals
 from .memory import BEFORE
 from .validation import no_history
 
@@ -38,12 +39,14 @@ class Rules(NamedTuple):
     quorum: float = 0.5  # share of the cohort's replies without which a round is asked again, for ever
     deadline: float = 60.0  # seconds that a round waits for its replies
     magnitude: float = 1e4  # see `judge`
+    max_staleness: int = 100  # of a method with a buffer: an answer that is more steps old is refused
 
     def check(self, clients: int) -> Rules:
         whole("start", self.start)
         require(self.start <= clients, "start", self.start, f"there are only {clients} sites", "lower it")
         share("quorum", self.quorum, zero=False, one=True)
         positive("deadline", self.deadline)
+        whole("max_staleness", self.max_staleness, 0)
         require(self.magnitude > 1, "magnitude", self.magnitude, "must be above 1", "inf switches the check off")
         return self
 
@@ -64,6 +67,7 @@ class Ledger(NamedTuple):
     bytes_aside: Int[np.ndarray, ""]  # of hellos, evaluations, seals and what did not count, both ways
     local_steps: Int[np.ndarray, ""]  # per solve
     held: Int[np.ndarray, "m"]  # rows that each site holds back for its own test, as it said
+    arrivals: Arrivals | tuple[()] = ()  # of a method with a buffer
 
     @classmethod
     def first(cls, server: PyTree, clients: int) -> Ledger:
@@ -77,4 +81,6 @@ class Ledger(NamedTuple):
 
     def copied(self) -> Ledger:
         """A ledger whose counters may be changed in place."""
-        return Ledger(self.server, *(np.array(field) for field in self[1:]))
+        arrivals = self.arrivals.copied() if isinstance(self.arrivals, Arrivals) else ()
+        counters = {name: np.array(getattr(self, name)) for name in self._fields[1:-1]}
+        return self._replace(**counters, arrivals=arrivals)

@@ -3,8 +3,9 @@
     kept       the state after the last round that the server counted
     pending    the state and the reply of the round since then, of which the site does not yet know whether it counted
 
-    past       the replies to the letters of this round and the one before, so that a server which had to go back to the
-               checkpoint before its last gets the same answers again; old letters change nothing
+    past       the replies to the letters of this round and the one before (without rounds also the last that counted), so
+               that a server which had to go back to the checkpoint before its last gets the same answers again; old letters
+               change nothing
 
 The next letter tells: its `last` is the last round of this site that counted. So a reply that was late, lost or refused
 leaves no trace, a repeated round gets the same reply, and both hold whatever dies in between.

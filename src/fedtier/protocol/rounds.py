@@ -31,6 +31,11 @@ def close_round(
     return _compiled(_close)(method, m, server, owns, ups, specs, number, ids, arrived, staleness, view, key)
 
 
+def broadcast_of(method: Method, m: int, server: PyTree, number: Array, view: View, key: Key[Array, ""]) -> PyTree:
+    """The shared message of round `number` alone."""
+    return _compiled(_broadcast)(method, m, server, number, view, key)
+
+
 @cache
 def _compiled(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     return jitted(function, static_argnums=(0, 1))
@@ -43,6 +48,10 @@ def _open(
     turns = turns_of(number, ids, steps, key, staleness)
     opening = Opening(number, m, view, keys.at(key, number, 0))
     return method.broadcast(server, opening), jax.vmap(method.address, in_axes=(None, 0))(server, turns), turns.key
+
+
+def _broadcast(method: Method, m: int, server: PyTree, number: Array, view: View, key: Key[Array, ""]) -> PyTree:
+    return method.broadcast(server, Opening(number, m, view, keys.at(key, number, 0)))
 
 
 def _close(

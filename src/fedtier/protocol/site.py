@@ -54,6 +54,7 @@ class Player(NamedTuple):
     score: Callable[..., tuple[Scores, PyTree]] | None = None  # (state, x, turn, weight) -> (scores, the personal model)
     keep: Keep | None = None  # writes both models to the site's own disk, for its own use
     offer: PyTree | None = None  # shapes of what the method offers for a personal model; None: nothing
+    stale: bool = False  # of a method with a buffer: an answer counts some rounds after its own
 
 
 Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
@@ -220,7 +221,7 @@ class Site:
         again = self._answered(letter)
         if again is not None:
             return again
-        memo = self._settled(head)
+        memo = self._settled(head, stale=player.stale)
         if memo.pending is not None and memo.pending.letter in ("", letter):
             return memo.pending.reply  # asked again: the answer is the same, and the state has moved once
         private = letters.unbody(own, Private(player.own, _key()), "own")
@@ -250,7 +251,7 @@ class Site:
         again = self._answered(letter)
         if again is not None:
             return again
-        memo = self._settled(head)
+        memo = self._settled(head, stale=player.stale)
         private = letters.unbody(own, Private(() if player.offer is None else player.offer, _key()), "own")
         x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
         turn, place = _turn(head, head.steps, private.key), self._memory.place(head.run)
@@ -282,13 +283,14 @@ class Site:
         assert self._memo is not None
         return self._memo
 
-    def _settled(self, head: Head) -> Memo:
+    def _settled(self, head: Head, *, stale: bool) -> Memo:
         """The memo once the letter has said what counted: pending becomes kept, or is forgotten.
 
-        A letter may repeat the pending round. Letters from the past change nothing and are refused.
+        A letter may repeat the pending round. Letters from the past change nothing and are refused. Where answers are `stale`,
+        the last that counted may be asked for again however old it is; where there are rounds, only by too old a server.
         """
-        memo = self._known()
-        memo = memo._replace(past=tuple(one for one in memo.past if one.round >= head.round - 1))
+        memo, counted = self._known(), head.last if stale else None
+        memo = memo._replace(past=tuple(one for one in memo.past if one.round >= head.round - 1 or one.round == counted))
         pending, now = memo.pending, head.round
         require(head.last < now, "last", head.last, f"must be before the letter's own round {now}")
         newest = pending.round if pending is not None else memo.round
@@ -298,7 +300,7 @@ class Site:
             raise FedtierError("round", now, f"is past: this site has answered round {newest}", "the letter came late")
         if pending is not None and pending.round == head.last:
             done = Answered(pending.round, pending.letter, pending.reply)
-            past = (*memo.past, done) if pending.round >= now - 1 else memo.past
+            past = (*memo.past, done) if stale or pending.round >= now - 1 else memo.past
             return memo._replace(round=pending.round, kept=pending.state, pending=None, past=past)
         if head.last > memo.round:
             raise _Instead(Kind.FORGOT, memo.round)

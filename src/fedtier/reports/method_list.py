@@ -123,8 +123,7 @@ def facts_of(name: str) -> Facts:
     state = Size.of(_numbers(client), lambda: _numbers(measured(WIDE)[0]))
     sends = Size.of(_numbers(shapes.up), lambda: _numbers(measured(WIDE)[1].up))
     alone = registry.sketch(name, _method_keys(name, "recommended"), central=False)
-    travels = not shapes.silent and not ours.buffer  # between sites there are rounds only
-    return Facts(state, sends, alone.needs_server_data, travels, _has_own_model(papers, NARROW, view, spec))
+    return Facts(state, sends, alone.needs_server_data, not shapes.silent, _has_own_model(papers, NARROW, view, spec))
 
 
 def _method_keys(name: str, preset: str) -> dict[str, Any]:

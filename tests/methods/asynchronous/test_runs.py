@@ -54,6 +54,7 @@ def test_runs_from_before_there_was_a_clock_keep_their_digest():
         (["method.name=fedavg", "run.step_seconds=3"], "run.step_seconds"),
         (["run.speed_spread=0.5"], "run.speed_spread"),
         (["method.name=fedbuff", "method.buffer=0"], "method.buffer"),
+        (["method.name=fedasync", "run.order=poisson"], "run.order"),
     ],
 )
 def test_what_cannot_be_is_refused_by_the_name_of_its_key(settings, name):
@@ -62,13 +63,26 @@ def test_what_cannot_be_is_refused_by_the_name_of_its_key(settings, name):
 
 
 @pytest.mark.parametrize(
-    ("line", "name"), [('[method]\nname = "fedbuff"', "method.name"), ("[run]\nspeed_spread = 10.0", "run.speed_spread")]
+    ("lines", "name"),
+    [
+        ("[run]\nspeed_spread = 10.0", "run.speed_spread"),
+        ('[method]\nname = "fedbuff"\nbuffer = 2\n[run]\nparticipation = 0.5', "run.participation"),
+        ('[method]\nname = "fedasync"\n[run]\nlatency = 2.0', "run.latency"),
+        ('[method]\nname = "fedasync"\n[run]\ndropouts = 0.5', "run.dropouts"),
+        ('max_staleness = 3\n[method]\nname = "fedavg"', "wire.max_staleness"),
+    ],
 )
-def test_between_sites_there_are_only_rounds_and_the_real_clock(tmp_path, line, name):
+def test_between_sites_the_clock_is_the_real_one_and_every_site_works(tmp_path, lines, name):
     wire = '[wire]\nsites = ["a", "b"]\nserver = "s.csv"\ntest = "t.csv"\n'
-    (tmp_path / "run.toml").write_text(f"{wire}{line}\n")
+    (tmp_path / "run.toml").write_text(f"{wire}{lines}\n")
     with pytest.raises(FedtierError, match=name):
         load_run_file(tmp_path / "run.toml")
+
+
+def test_between_sites_an_asynchronous_method_has_all_sites_at_work_unless_told(tmp_path):
+    words = '[method]\nname = "fedbuff"\nbuffer = 2\n[wire]\nsites = ["a", "b"]\nserver = "s.csv"\ntest = "t.csv"\n'
+    (tmp_path / "run.toml").write_text(words)
+    assert load_run_file(tmp_path / "run.toml").config.run.participation == 1.0
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ driver's; this file only carries bytes.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -39,6 +40,7 @@ class Transport:
         self.nodes: dict[str, int] = {}  # site -> the node that is it
         self.sent: dict[str, Sent] = {}  # site -> the letter it has not answered yet
         self.looked = 0.0
+        self.lock = threading.Lock()  # a method without rounds asks from several threads, each for a site of its own
 
     def ask(self, letters: Letters, seconds: float) -> dict[str, bytes]:
         """Each site's reply, where one came within `seconds`.
@@ -48,11 +50,13 @@ class Transport:
         ends = time.monotonic() + seconds
         replies: dict[str, bytes] = {}
         wanted = {site: letters.whole(site) for site in letters.own}
-        self.sent = {site: sent for site, sent in self.sent.items() if wanted.get(site, sent.letter) == sent.letter}
+        with self.lock:
+            self.sent = {site: sent for site, sent in self.sent.items() if wanted.get(site, sent.letter) == sent.letter}
         while True:
-            self._meet()
-            self._send({site: letter for site, letter in wanted.items() if site not in replies}, seconds)
-            self._receive(replies, wanted)
+            with self.lock:
+                self._meet()
+                self._send({site: letter for site, letter in wanted.items() if site not in replies}, seconds)
+                self._receive(replies, wanted)
             if len(replies) == len(wanted) or time.monotonic() >= ends:
                 return replies
             time.sleep(POLL)

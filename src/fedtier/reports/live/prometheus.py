@@ -100,6 +100,8 @@ def _of_clients(runs: list[Run]) -> Iterator[Family]:
     yield Family("fedtier_client_last_round", "The last round, from 0, in which a reply counted.", last)
     ends = [Sample({"run": run.run, "party": party}, until) for run in runs for party, until in run.certificates.items()]
     yield Family("fedtier_certificate_end_timestamp_seconds", "Until when a party's certificate holds.", ends)
+    stale = [Sample(labels(run, client), client.staleness) for run, client in pairs]
+    yield Family("fedtier_client_staleness_steps", "Mean age of answers that counted, in steps of the server.", stale)
     for measure, word in (("accuracy", "accuracy_ratio"), ("rmse", "rmse")):
         scores = [
             Sample(labels(run, client, model=model), value)

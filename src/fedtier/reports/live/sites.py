@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .certificates import certificates, revoked_on
 from .files import Cache, read_object, tail_lines
-from .state import ANSWERED, DECLINED, LATE, MISSING, NOT_ASKED, REFUSED, SILENT
+from .state import ANSWERED, DECLINED, LATE, MISSING, NOT_ASKED, REFUSED, SILENT, WORKING
 
 COUNTS_FILE, LOG_FILE, RECORD_FILE = "sites.json", "run.log", "record.jsonl"
 PATIENCE = 5.0  # seconds after which a site that was asked and has not answered is told to be late
@@ -52,11 +52,16 @@ class Post(NamedTuple):
 class Heard(NamedTuple):
     """All that a folder says about its sites."""
 
-    counts: Mapping[str, Mapping[str, int]]
+    counts: Mapping[str, Mapping[str, Any]]  # numbers, all of them whole but the mean staleness
     events: Mapping[str, Event]  # the latest of each site
     awaited: frozenset[str]  # before the first round: sites that have not come yet
     posts: Mapping[str, Post]  # empty without a record
     certificates: Mapping[str, Mapping[str, Any]] = MappingProxyType({})  # until when they hold, and which were revoked
+
+    @property
+    def has_rounds(self) -> bool:
+        """Without them each site works on a task of its own, whatever the others do."""
+        return not any("stalest" in counts for counts in self.counts.values())
 
 
 def hear(folder: Path, names: Sequence[str], cache: Cache) -> Heard:
@@ -124,12 +129,13 @@ def standing(site: str, heard: Heard, reached: int, usual: float | None, now: fl
         return Standing(MISSING, "has not answered yet", known)
     if post.asked is None:
         return Standing(ANSWERED if known is not None else NOT_ASKED, "", known)
+    if not heard.has_rounds and post.answered != post.asked:
+        return Standing(WORKING, f"on round {post.asked} since {_hour(post.asked_at)}", known)
     latest = max((other.asked for other in heard.posts.values() if other.asked is not None), default=post.asked)
-    if post.asked < latest:
+    if heard.has_rounds and post.asked < latest:
         return Standing(NOT_ASKED, f"not in round {latest}", known)
     if post.answered != post.asked and now - post.asked_at > max(PATIENCE, SLOW * (usual or 0.0)):
-        since = datetime.datetime.fromtimestamp(post.asked_at, datetime.UTC)
-        return Standing(LATE, f"asked for round {post.asked} at {since:%H:%M:%S} UTC, no answer yet", known)
+        return Standing(LATE, f"asked for round {post.asked} at {_hour(post.asked_at)}, no answer yet", known)
     if post.kind == "DECLINED":
         return Standing(DECLINED, f"took no part in round {post.answered}", known)
     return Standing(ANSWERED, "", known)
@@ -142,6 +148,10 @@ def _stands(event: Event, last: int, reached: int, post: Post) -> bool:
     if post.answered_at:
         return event.time >= int(post.answered_at) or post.kind != "REPLY"
     return last < reached - 1
+
+
+def _hour(time: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(time, datetime.UTC):%H:%M:%S} UTC"
 
 
 def moment(stamp: str) -> float:

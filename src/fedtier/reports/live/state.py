@@ -9,9 +9,9 @@ DIVERGED, FINISHED, DAMAGED = "diverged", "finished", "damaged"
 PHASES = (STARTING, RUNNING, STALLED, STOPPED, DIVERGED, FINISHED, DAMAGED)
 GOES_ON = (STARTING, RUNNING, STALLED)  # some process holds the folder
 
-ANSWERED, NOT_ASKED, LATE, SILENT = "answered", "not asked", "late", "silent"
+ANSWERED, WORKING, NOT_ASKED, LATE, SILENT = "answered", "working", "not asked", "late", "silent"
 DECLINED, REFUSED, MISSING = "declined", "refused", "missing"
-STANDINGS = (ANSWERED, NOT_ASKED, LATE, SILENT, DECLINED, REFUSED, MISSING)
+STANDINGS = (ANSWERED, WORKING, NOT_ASKED, LATE, SILENT, DECLINED, REFUSED, MISSING)
 AWAY = (SILENT, REFUSED, MISSING)  # what an operator must see to
 
 
@@ -30,6 +30,7 @@ class Client(NamedTuple):
     shared: float | None  # of the global model, on the same rows
     gap: float | None  # personal minus global
     strip: list[float | None]  # of the personal model, or of the global one where there is none, by evaluation
+    staleness: float | None = None  # without rounds: how many steps old its answers were that counted, on average
 
 
 class Run(NamedTuple):

@@ -55,10 +55,12 @@ def status_parts(state: State) -> list[Table | str]:
 
 def _sites(run: Run) -> Table:
     table = Table(title="sites", title_justify="left")
-    for heading in ("site", "latest round", "why", "counted", "silent", "refused"):
+    old = any(site.staleness is not None for site in run.clients)
+    for heading in ("site", "latest round", "why", "counted", "silent", "refused", *(["staleness"] if old else [])):
         table.add_column(heading)
     for site in run.clients:
-        counts = ("-" if n is None else str(n) for n in (site.counted, site.silent, site.refused))
+        counts = ["-" if n is None else str(n) for n in (site.counted, site.silent, site.refused)]
+        counts += ["-" if site.staleness is None else f"{site.staleness:.1f}"] if old else []
         table.add_row(site.name, site.standing, site.why, *counts)
     return table
 

@@ -215,7 +215,7 @@ class _Look:
         for i, name in enumerate(names):
             found, counts = sites.standing(name, heard, reached, pace, self.now), heard.counts.get(name, {})
             told = (counts.get(key) for key in ("counted", "silent", "declined", "refused"))
-            out[i] = _client(found.standing, found.why, found.last, *told)
+            out[i] = _client(found.standing, found.why, found.last, *told)._replace(staleness=counts.get("staleness"))
         return out
 
 
