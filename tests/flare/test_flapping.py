@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,27 @@ def test_a_site_that_crashes_twice_is_waited_for_and_one_that_goes_on_is_set_asi
     patience.came("south")
     patience.lost("south", now + 3 * WINDOW)  # after a calm time it starts from the beginning
     assert patience.asks("south", now + 3 * WINDOW)
+
+
+class Hesitant(set[str]):
+    """Between its answer and what follows from it, other threads have their turn."""
+
+    def __contains__(self, site: object) -> bool:
+        found = super().__contains__(site)
+        time.sleep(0.01)
+        return found
+
+
+def test_one_loss_counts_once_however_many_threads_tell_it() -> None:
+    """A method without rounds asks each site from a thread of its own."""
+    patience = Patience()
+    patience._answered = Hesitant({"south"})
+    threads = [threading.Thread(target=patience.lost, args=("south", 0.0)) for _ in range(FREE + 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert patience.losses == {"south": [0.0]} and not patience.aside
 
 
 def test_a_site_that_never_answered_is_not_lost_however_long_it_is_away() -> None:

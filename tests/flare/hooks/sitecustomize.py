@@ -2,12 +2,14 @@
 
 HOSTILE_EXECUTOR    the file that is loaded as fedtier.deploy.flare.executor
 OPEN_EXECUTOR       the executor as it is, but without its look at the sender: the signature alone must hold
+SLOW_EXECUTOR       the executor as it is, but each task takes so many seconds longer
 """
 
 import importlib.abc
 import importlib.util
 import os
 import sys
+import time
 
 NAME = "fedtier.deploy.flare.executor"
 
@@ -24,11 +26,28 @@ class Finder(importlib.abc.MetaPathFinder):
 
         def load_and_open(module):
             load(module)
-            module.from_server = lambda origin: True
+            if "OPEN_EXECUTOR" in os.environ:
+                module.from_server = lambda origin: True
+            if "SLOW_EXECUTOR" in os.environ:
+                module.SolverProcess = slowed(module.SolverProcess, float(os.environ["SLOW_EXECUTOR"]))
 
         spec.loader.exec_module = load_and_open
         return spec
 
 
-if {"HOSTILE_EXECUTOR", "OPEN_EXECUTOR"} & os.environ.keys():
+def slowed(solver, seconds):
+    from fedtier.protocol import letters
+    from fedtier.protocol.signatures import opened
+
+    class Slow(solver):
+        def answer(self, letter, limit=None):
+            reply = super().answer(letter, limit)
+            if letters.about(opened(letter))["kind"] == "ROUND":
+                time.sleep(seconds)
+            return reply
+
+    return Slow
+
+
+if {"HOSTILE_EXECUTOR", "OPEN_EXECUTOR", "SLOW_EXECUTOR"} & os.environ.keys():
     sys.meta_path.insert(0, Finder())
