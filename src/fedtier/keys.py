@@ -27,6 +27,8 @@ class Tag(IntEnum):
     ATTACK = 8  # what an attacker sends
     AUGMENT = 9  # other images in place of the stored ones
     NOISE = 10  # what is added for the sake of privacy
+    SHOWN = 11  # minibatches of the rows that the server shows
+    COARSE = 12  # what a client adds to its predictions
 
 
 BEFORE_ROUND_0 = 2**31 - 1  # the "round" of everything that happens before the first one

@@ -90,7 +90,8 @@ def test_every_key_has_a_meaning_and_an_example_that_is_accepted(table, key, tmp
     if table in config.TABLES:
         private = table == "privacy"
         needed = PRIVATE | ({"place": "distributed"} if key == "quorum" else {}) if private else NEEDED.get(key, {})
-        beside = {"method": {"name": "fedavg"}} if private else {}
+        method = {"privacy": "fedavg", "clients": "codistil"}.get(table)
+        beside = {"method": {"name": method}} if method else {}
         assert getattr(getattr(config.validate(beside | {table: needed | {key: example}}), table), key) == example
     else:
         others = {name: other.examples[0] for name, other in TABLES[table].model_fields.items() if other.is_required()}
@@ -115,7 +116,8 @@ def test_every_key_of_a_method_has_a_meaning_and_an_example_of_its_kind(name):
 def _beside(name, key):
     """What else must be given for this key to have a meaning."""
     guided = {"estimator": "guided"} if name == "zo_hfl" else {}
-    return {"guide": guided, "mix": guided}.get(key, {})
+    several = {"uplink": "values"} if name == "codistil" else {}
+    return {"guide": guided, "mix": guided, "directions": several}.get(key, {})
 
 
 def test_no_meaning_is_left_over_from_a_key_that_is_gone():

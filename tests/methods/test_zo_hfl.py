@@ -474,5 +474,8 @@ def test_what_others_may_ask_about_a_method():
         "knn_per": (False, 1, True, True, False),
         "fedbuff": (False, 1, True, False, False),
         "fedasync": (False, 1, True, False, False),
+        "codistil": (True, 1, False, False, False),
+        "fedmd": (True, 2, False, False, False),
+        "feddf": (True, 1, False, False, False),
     }
     assert not zo_hfl(problem, personal=fine_tune(0.1)).lower_level and not zo_hfl(problem, personal=global_model()).lower_level

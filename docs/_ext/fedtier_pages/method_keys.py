@@ -28,7 +28,7 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     ),
     "uplink": (
         "What leaves a client: `values` (two numbers a direction), `models` (its solutions), `estimate` (the gradient), or "
-        "`auto`, the least that the estimator needs.",
+        "`auto`, the least that the estimator needs. Of codistil also `predictions` of the shown rows.",
         "",
         "values",
     ),
@@ -184,7 +184,33 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "hinge_slope": ("a of the hinge: 1/(a (tau - b) + 1) beyond b.", "", 1.0),
     "hinge_after": ("b of the hinge: replies up to this age count in full.", "server steps", 6.0),
     "contrast": ("mu: how much the features of a client's model are drawn to those of the global one.", "", 5.0),
-    "temperature": ("T: the smaller, the more the closest features count.", "", 0.5),
+    "temperature": (
+        "T: of moon, the smaller, the more the closest features count; of codistil, the larger, the softer both predictions.",
+        "",
+        0.5,
+    ),
+    "agreement": ("lambda: how strongly the server is drawn to what the clients say of the shown rows.", "", 0.3),
+    "guidance": ("mu: how strongly the clients are drawn to what the server says of them.", "", 0.5),
+    "divergence": (
+        "How far two predictions are apart: `kl`, `probabilities` or `logits` (the squared distances).",
+        "",
+        "logits",
+    ),
+    "public_rows": ("P: so many rows of the server are shown to every client, or all it has.", "rows", 1000),
+    "public_labels": (
+        "Whose labels the shown rows have: `server` (its own, which stay there; codistil), `shown` (they are shown as well; "
+        "fedmd), or `none` (nobody's).",
+        "",
+        "none",
+    ),
+    "fusion": (
+        "What the server distils from: the clients' `models`, averaged first, or their `predictions` alone.",
+        "",
+        "predictions",
+    ),
+    "decimals": ("Digits of a probability that leaves a client; 0: all.", "digits", 2),
+    "top": ("Classes of which a probability leaves a client; 0: all.", "classes", 3),
+    "noise": ("Deviation of what is added to a probability that leaves a client.", "", 0.05),
     "neighbours": ("k: of the client's own rows, so many of the nearest have a say.", "rows", 5),
     "stored": ("The most rows that a client remembers; of more, the first.", "rows", 500),
     "distance_scale": ("s: a row at distance d says exp(-d/s).", "distance", 0.3),

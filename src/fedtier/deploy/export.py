@@ -21,6 +21,7 @@ from ..experiments.assemble import federate
 from ..experiments.config import Config
 from ..experiments.data import client_names, load_data
 from ..own_code.by_path import Place, bare, is_own, is_path
+from ..own_code.held import is_object
 from ..storage.files import told
 from .site import OWN_CODE
 
@@ -49,10 +50,12 @@ def export_rows(config: Config, folder: Path) -> list[Path]:
         written[-1].write_text(_as_stored(dataset).to_json(), encoding="utf-8")
     owners, content = client_names(config, dataset, federation.clients), config.model_dump(exclude_none=True)
     code = _own_code(content, folder)
+    models = [_copied(str(word), folder) for word in content.pop("clients")["models"]]  # each site's own business
     for k in range(federation.clients):
         held = int(federation.held.size[k])
         written.append(write(f"site-{k}.npz", federation.train.start[k], federation.train.size[k] + held))
         site = {"name": f"site-{k}", "data": f"site-{k}.npz", "test_rows": held} | ({"code": code} if code else {})
+        site |= {"model": models[k if len(models) > 1 else 0]} if models else {}
         written.append(_toml(folder / f"site-{k}.toml", site, f"# {config.data.title}, client {owners[k]}\n"))
     content["method"]["server_seat"] = False  # the wire has none
     content["data"] = {"clients": federation.clients}
@@ -74,6 +77,18 @@ def _own_code(content: dict[str, dict[str, Any]], folder: Path) -> list[str]:
             content[table][key] = bare(word)
             words.append(bare(word))
     return words
+
+
+def _copied(word: str, folder: Path) -> str:
+    """The word of a model of a client's own, whose file lies in `folder` then."""
+    require(
+        not is_object(word), "clients.models", word, "is an object of a Python program, which no file holds", "FILE.py:NAME"
+    )
+    if not is_path(word):
+        return word
+    path, bracket, options = word.partition("(")
+    shutil.copy(Place.of(path).file, folder)
+    return bare(path) + bracket + options
 
 
 def _labels(dataset: Dataset) -> np.ndarray:

@@ -88,6 +88,7 @@ class _Server:
             run_id, tuple(run.wire.sites), experiment.method, self.plan, experiment.key[0], view,
             lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, preparation).text(), x,
             float(np.finfo(np.float32).max) if experiment.dataset.task == "regression" else 1.0,
+            self.federation.shown(experiment.method.shows),
         )  # fmt: skip
         record = None if seal is None else Record(store.folder, durable=False)
         rules, told = run.wire.rules, {"note": self.note, "stopped": stopped, "seal": seal, "record": record}

@@ -24,18 +24,19 @@ from ..compilation import jitted
 from ..datasets import Dataset, Preparation
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
-from ..experiments.assemble import Algorithm, algorithm
+from ..experiments.assemble import Algorithm, algorithm, own_learner
 from ..experiments.bundle.about import About
 from ..experiments.bundle.bundle import FOLDER, write
 from ..experiments.bundle.keep import versions
 from ..experiments.bundle.rows import Reading
 from ..experiments.config import Config, Share, Table, described
-from ..experiments.metrics import client_scores
+from ..experiments.metrics import client_scores, quality
 from ..experiments.models import recipe_of
-from ..federation import View, count_of
+from ..federation import View, count_of, shown_rows
 from ..methods import registry
 from ..methods.method import Turn
 from ..own_code.by_path import bare, is_own, is_path
+from ..own_code.own_models.kept import LIST, OWN, Kept, hex_of, name_of, names_in
 from ..problem import Rows, Spec
 from ..protocol import (
     Keep,
@@ -51,11 +52,14 @@ from ..protocol import (
     message_shapes,
     read_identity,
 )
-from ..storage.files import private_files
+from ..storage.files import private_files, write_whole
 from .party import dataset_of, open_rows
 from .settings import checked
 
 OWN_CODE = (("method", "name"), ("method", "problem"), ("model", "name"))  # where a run between sites may name code
+
+
+COARSE = ("decimals", "top", "noise")  # what a site may say about its predictions itself
 
 
 class SiteTable(Table):
@@ -82,9 +86,24 @@ class SiteTable(Table):
     participation: Share = described(1.0, "The part of the rounds it takes part in.", unit="share", example=0.5, ge=0, le=1)
     share_scores: bool = described(True, "Tells the server the accuracies on its held-back rows.", example=False)
     methods: list[str] | None = described(None, "The methods it takes part in; none: all.", example=["zo_hfl"])
-    uplinks: list[Literal["values", "models"]] = described(
-        ["values", "models"], "What may leave: a few values, or as many numbers as the model has.", example=["values"]
+    uplinks: list[Literal["values", "predictions", "models"]] = described(
+        ["values", "predictions", "models"],
+        "What may leave: a few values, predictions of rows that the server shows, or as many numbers as the model has.",
+        example=["values"],
     )
+    model: str | None = described(
+        None, "A model of its own, of any kind, for methods that compare predictions.", example="sklearn:RandomForestClassifier"
+    )
+    decimals: int | None = described(
+        None, "Digits of a probability that leaves, instead of the run's.", unit="digits", example=2, ge=0
+    )
+    top: int | None = described(
+        None, "Classes of which a probability leaves, instead of the run's.", unit="classes", example=3, ge=0
+    )
+    noise: float | None = described(
+        None, "Deviation of the noise on a probability that leaves, instead of the run's.", example=0.05, ge=0,
+        allow_inf_nan=False,
+    )  # fmt: skip
     max_model_numbers: int = described(
         100_000_000, "The largest model, message, state or minibatch it takes.", unit="numbers", example=1_000_000, ge=1
     )
@@ -165,17 +184,46 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     held = min(len(labels) - 1, count_of(table.test_share, len(labels)) if table.test_rows is None else table.test_rows)
     train = len(labels) - held
     dataset = dataset_of(table.name, brief.preparation, party)
-    plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train))
+    kept = Kept()
+    learner = None if table.model is None else own_learner([_own_model(table.model, folder)], dataset, kept)
+    plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train), learner)
     arrays = Rows(jnp.asarray(inputs), jnp.asarray(labels))
     index = jnp.arange(len(labels), dtype=jnp.int32)
     view, own_test = (
         View(arrays, index, jnp.asarray(a, jnp.int32), jnp.asarray(b, jnp.int32)) for a, b in ((0, train), (train, held))
     )
     player = _played(plan, table, view, own_test, train, held, _radius(config))
-    return player._replace(keep=_keeper(table, config, dataset, plain=plan.method.predict is None))
+    player = player._replace(keep=_keeper(table, config, dataset, plan.method.predict is None, learner is not None))
+    if not plan.method.shows:
+        return player
+
+    def seat(shown: PyTree, place: Path | None) -> Player:
+        if learner is not None and place is not None:
+            kept.move_to(place / OWN)
+        played = _played(plan, table, view._replace(shown=shown), own_test, train, held, _radius(config))
+        return played._replace(keep=player.keep, play=_pruning(played.play, kept) if learner is not None else played.play)
+
+    blank = jax.eval_shape(lambda view: shown_rows(view, plan.method.shows), view)
+    return player._replace(shown=blank, seat=seat)
 
 
-def _keeper(table: SiteTable, config: Config, dataset: Dataset, plain: bool) -> Keep:
+def _own_model(word: str, folder: Path) -> str:
+    """The word with the site's own file behind it, where it names one."""
+    return f"{folder / word}" if is_path(word) else word
+
+
+def _pruning(play: Callable[..., tuple[PyTree, PyTree]], kept: Kept) -> Callable[..., tuple[PyTree, PyTree]]:
+    """`play`, after which models that no memory names any more go."""
+
+    def step(state: PyTree, *message: Any) -> tuple[PyTree, PyTree]:
+        after, up = play(state, *message)
+        kept.prune(names_in(state) | names_in(after))
+        return after, up
+
+    return step
+
+
+def _keeper(table: SiteTable, config: Config, dataset: Dataset, plain: bool, own: bool) -> Keep:
     """Writes the bundle of this site: the global model and its own, as `fedtier predict` and `Bundle.load` read it. Where the
     site predicts by more than a model (not `plain`), the bundle says so and has the global model alone."""
 
@@ -188,6 +236,8 @@ def _keeper(table: SiteTable, config: Config, dataset: Dataset, plain: bool) -> 
             round=int(turn.round), data={"name": table.data}, versions=versions(),
         )  # fmt: skip
         one = None if x is None else jax.tree.map(lambda a: a[None], x)
+        if own:  # the model itself lies there already
+            write_whole(folder / LIST, json.dumps({"0": {table.name: hex_of(name_of(np.asarray(y)))}}).encode())
         write(folder / FOLDER, about, one, jax.tree.map(lambda a: a[None, None], y) if plain else None)
 
     return keep
@@ -219,10 +269,11 @@ def _check_method(table: SiteTable, config: Config, preparation: Preparation) ->
     require(numbers <= most, "batch", f"{numbers} numbers", f"this site takes at most {most}")
 
 
-def _check_uplink(table: SiteTable, x: PyTree, up: PyTree) -> None:
-    """`models` are replies that hold as many numbers as the model, whatever the method calls them; `values` are shorter."""
+def _check_uplink(table: SiteTable, x: PyTree, up: PyTree, shows: int) -> None:
+    """`models` are replies that hold as many numbers as the model, whatever the method calls them; `predictions` hold a number
+    or more for each row that the server shows; `values` are shorter."""
     model, reply = (sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) for tree in (x, up))
-    uplink = "models" if reply >= model else "values"
+    uplink = "predictions" if 0 < shows <= reply else "models" if reply >= model else "values"
     rule = f"this site lets only {' and '.join(table.uplinks) or 'nothing'} leave"
     require(uplink in table.uplinks or not reply, "uplink", f"{uplink}: {reply} numbers a reply", rule)
     most = table.max_model_numbers
@@ -239,13 +290,16 @@ def _played(plan: Algorithm, table: SiteTable, view: View, held_view: View, trai
     blank = jax.eval_shape(spec_of, 1.0)
     client = jax.eval_shape(method.client_init, x, blank)
     shapes = message_shapes(method, jax.eval_shape(method.server_init, x), client, view, blank, 1)
-    _check_uplink(table, x, shapes.up)
+    _check_uplink(table, x, shapes.up, method.shows)
+
+    # A solver, or a model, of another framework is called from plain Python: it has no compiled form.
+    plainly = table.solver is not None or table.model is not None
+    judge = jitted(partial(quality, plan)) if table.model is not None else None
 
     def measure(state: PyTree, x: PyTree, view: View, held: View, spec: Spec, turn: Turn) -> Any:
-        return client_scores(plan, state, x, view, held, spec, turn)
+        return client_scores(plan, state, x, view, held, spec, turn, judge)
 
-    # A solver of another framework is called from plain Python: it has no compiled form.
-    local, measure = (method.local, measure) if table.solver is not None else (jitted(method.local), jitted(measure))
+    local, measure = (method.local, measure) if plainly else (jitted(method.local), jitted(measure))
 
     def step(state: PyTree, shared: PyTree, own: PyTree, turn: Turn, weight: float) -> tuple[PyTree, PyTree]:
         return local(state, shared, own, view, spec_of(weight), turn)
@@ -267,6 +321,8 @@ def _limited(config: Config, table: SiteTable, client: int) -> Config:
     changes: dict[str, Any] = {"radius": min(own) if own else None}
     if table.proximity is not None:
         changes["proximity"] = table.proximity
+    known = config.method.options
+    changes |= {key: value for key in COARSE if (value := getattr(table, key)) is not None and key in known}
     return config.model_copy(update={"method": config.method.model_copy(update=changes)})
 
 

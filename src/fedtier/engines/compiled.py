@@ -171,11 +171,12 @@ class _Compiled:
         ring.refuse_own_messages(method, owns)
         specs = trees.take(federation.spec, ids)
         members = (trees.take(state.clients, ids), owns, trees.take(federation.train, ids), specs, turns)
+        shown = federation.shown(method.shows)
 
         def one(member: tuple) -> tuple[PyTree, PyTree, Float[Array, ""]]:
             client, own, window, spec, turn = member
             sent = ring.recalled(latest, turn.round) if method.buffer else shared
-            client, up = method.local(client, sent, own, federation.view(window), spec, turn)
+            client, up = method.local(client, sent, own, federation.view(window)._replace(shown=shown), spec, turn)
             return client, up, length(client, up)
 
         def part(members: tuple) -> tuple[PyTree, PyTree, Float[Array, "S"]]:
@@ -229,13 +230,14 @@ class _Compiled:
         self, state: State, federation: Federation, key: Key[Array, ""], number: Number, steps: Int[Array, "c"],
         who: Int[Array, "c"], measure: Measure, sharing: Sharing,
     ) -> tuple[PyTree, PyTree]:  # fmt: skip
-        x = self.method.global_model(state.server)
+        x, shown = self.method.global_model(state.server), federation.shown(self.method.shows)
 
         def one(member: tuple) -> PyTree:
             i, client, train, held, spec, steps = member
             turn = turn_of(number, i, steps, key)
             told = self.method.briefed(client, state.server, turn)
-            return measure.of_client(told, x, federation.view(train), federation.view(held), spec, turn)
+            seen = federation.view(train)._replace(shown=shown)
+            return measure.of_client(told, x, seen, federation.view(held), spec, turn)
 
         windows = (trees.take(part, who) for part in (federation.train, federation.held, federation.spec))
         of_clients = dealt(lambda members: each(one, members), (who, state.clients, *windows, steps), sharing)

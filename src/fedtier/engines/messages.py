@@ -89,7 +89,7 @@ class _Messages:
         return State(ledger.server, after, desk.replies, driver.ring), trees.stack(infos) if infos else ()
 
     def _site(self, federation: Federation, shapes: Shapes, state: PyTree, client: int, desk: _Desk, plan: Plan) -> Site:
-        view = federation.view(trees.take(federation.train, client))
+        view = federation.view(trees.take(federation.train, client))._replace(shown=federation.shown(self.method.shows))
         spec = trees.take(federation.spec, client)
         player = Player(
             x=(), shared=shapes.shared, own=shapes.own, rows=1, held=0, init=lambda x: state,
@@ -104,7 +104,7 @@ class _Messages:
         steps: Int[np.ndarray, "c"] | Int[Array, "c"], measure: Measure, chosen: Int[np.ndarray, "c"] | Sequence[int],
     ) -> tuple[PyTree, PyTree]:  # fmt: skip
         who = check_chosen(federation, chosen, steps)
-        x = self.method.global_model(state.server)
+        x, shown = self.method.global_model(state.server), federation.shown(self.method.shows)
 
         def of(i: int, steps: Int[Array, ""]) -> PyTree:
             client, train, held, spec = (
@@ -112,7 +112,8 @@ class _Messages:
             )
             turn = turn_of(jnp.asarray(number, jnp.int32), jnp.asarray(i, jnp.int32), steps, key)
             told = self.method.briefed(client, state.server, turn)
-            return measure.of_client(told, x, federation.view(train), federation.view(held), spec, turn)
+            seen = federation.view(train)._replace(shown=shown)
+            return measure.of_client(told, x, seen, federation.view(held), spec, turn)
 
         with self._plainly():
             clients = [of(i, jnp.asarray(h)) for i, h in zip(who.tolist(), steps, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,10 +18,14 @@ from ..federation import Federation, Plan, asynchronous_plan, count_of, growing_
 from ..keys import Tag
 from ..methods import Method, ProjectedSgd, flat, pretrain, registry
 from ..methods.attacked import AttackSpec, attacked
+from ..methods.predictions.learners import Learner
 from ..methods.private_rows import RowNoise
 from ..methods.solvers import LowerLevel
 from ..own_code.black_box import adopt_solver
 from ..own_code.by_path import is_bilevel, own_problem, short
+from ..own_code.own_models.kept import Kept
+from ..own_code.own_models.learner import learner_of
+from ..own_code.own_models.words import maker_of
 from ..privacy.mechanism import private
 from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
@@ -48,6 +52,7 @@ class Experiment(NamedTuple):
     steps: np.ndarray  # [R + 1, m] H_{i,r} before stragglers; row R for the final personal models
     new: Newcomers | None = None  # the clients that never train; windows with a leading axis for the seeds
     sizes: np.ndarray | None = None  # [seeds, m] the clients' training rows, where privacy of rows counts them
+    own: Kept | None = None  # where clients have models of their own: what they keep between two rounds
 
     @property
     def clients(self) -> int:
@@ -56,8 +61,8 @@ class Experiment(NamedTuple):
 
     @property
     def compiles(self) -> bool:
-        """Whether it can be one program: not with a black box at the clients."""
-        return self.config.method.solver is None
+        """Whether it can be one program: not with a black box at the clients, nor with models of their own."""
+        return self.config.method.solver is None and self.own is None
 
     @property
     def attackers(self) -> dict[int, list[str]]:
@@ -105,11 +110,13 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         parties is None or config.run.epochs is None, "run.epochs", config.run.epochs, "sites count steps, not epochs", hint
     )
     dataset = dataset or load_data(config)
+    own = Kept() if config.clients.models else None
     clients = clients_of(config, dataset) if parties is None else parties.clients
+    _check_own_models(config, clients)
     seeds = seeds_of(config)
     sizes = _train_sizes(config, dataset, seeds) if config.privacy.kind == "rows" else None
     config = budgeted(config, clients, sizes)
-    model, problem, arrays, method, solve = _algorithm(config, dataset, clients, sizes)
+    model, problem, arrays, method, solve = _algorithm(config, dataset, clients, sizes, own)
 
     def one(seed: int) -> tuple[Federation, Plan, Newcomers | None]:
         rng = np.random.default_rng([seed, 0])
@@ -132,7 +139,7 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     steps = np.broadcast_to(_local_steps(config, federation, clients), (config.run.rounds + 1, clients))
     x = _first_model(config, dataset, model, problem, federation, key)
     new = None if newcomers[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *newcomers)
-    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new, sizes)
+    return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new, sizes, own)
 
 
 def _plan(config: Config, method: Method, steps: np.ndarray | None, clients: int, seed: int) -> Plan:
@@ -187,11 +194,17 @@ def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
     return _federation(alone, dataset, dataset.labels[: dataset.rows], clients_of(config, dataset), rng)[0]
 
 
-def algorithm(config: Config, dataset: Dataset, adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem) -> Algorithm:
-    """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own."""
+def algorithm(
+    config: Config,
+    dataset: Dataset,
+    adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem,
+    learner: Learner | None = None,
+) -> Algorithm:
+    """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own; `learner` is
+    a model of its own."""
     model, problem, _, _, _ = _algorithm(config, dataset)
     problem = adopt(problem)
-    method = _made(config, dataset, problem)
+    method = _made(config, dataset, problem, learner=learner)
     return Algorithm(config, dataset, model, problem, method, _lower_level(problem, config.method.options))
 
 
@@ -204,11 +217,13 @@ def with_options(experiment: Experiment, options: Mapping[str, object]) -> Exper
 
 
 def _algorithm(
-    config: Config, dataset: Dataset, clients: int = 0, sizes: np.ndarray | None = None
+    config: Config, dataset: Dataset, clients: int = 0, sizes: np.ndarray | None = None, own: Kept | None = None
 ) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
     """`clients` and `sizes` are read under privacy alone."""
     model, problem, arrays = _problem(config, dataset)
-    method = _method(config, dataset, problem, None if sizes is None else row_noise_of(config, sizes))
+    noise = None if sizes is None else row_noise_of(config, sizes)
+    learner = None if own is None else own_learner(config.clients.models, dataset, own)
+    method = _method(config, dataset, problem, noise, learner)
     if config.privacy.kind == "clients":
         method = private(method, mechanism_of(config, clients))
     return model, problem, arrays, method, _lower_level(problem, config.method.options)
@@ -219,9 +234,28 @@ def _train_sizes(config: Config, dataset: Dataset, seeds: list[int]) -> np.ndarr
     return np.stack([np.asarray(federate(config, dataset, seed).train.size) for seed in seeds])
 
 
-def _method(config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None) -> Method:
+def own_learner(words: Sequence[str], dataset: Dataset, kept: Kept) -> Learner:
+    """The models that these words name, fed with rows as the server's model gets them."""
+    rule = f"models of the clients' own are for classes, and {dataset.name} has numbers to predict"
+    require(dataset.task == "classification", "clients.models", list(map(str, words)), rule, "leave them out")
+    shift, scale = (np.asarray(a, np.float32) for a in (dataset.shift, dataset.scale))
+
+    def prepare(inputs: np.ndarray) -> np.ndarray:
+        return (np.asarray(inputs, np.float32) - shift) * scale
+
+    return learner_of([maker_of(word) for word in words], kept, prepare, dataset.outputs)
+
+
+def _check_own_models(config: Config, clients: int) -> None:
+    count = len(config.clients.models)
+    require(count in (0, 1, clients), "clients.models", count, f"must be one model, or one for each of the {clients} clients")
+
+
+def _method(
+    config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None, learner: Learner | None = None
+) -> Method:
     attack = config.attack
-    method = _made(config, dataset, problem, noise)
+    method = _made(config, dataset, problem, noise, learner)
     if attack.kind == "none":
         return method
     fits = attack.kind != "labels" or dataset.task == "classification"
@@ -230,13 +264,15 @@ def _method(config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise 
     return attacked(method, attack.kind, scale=attack.scale, classes=dataset.classes)
 
 
-def _made(config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None = None) -> Method:
+def _made(
+    config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None = None, learner: Learner | None = None
+) -> Method:
     entry, check = config.method.entry, config.run.personal_check
     fits = not check or "personal" in registry.part_names(entry)
     rule = f"{config.method.name} makes its personal models itself, and none from the global one"
     require(fits, "run.personal_check", check, rule, "leave it out, or choose a method that fine-tunes")
     augment = _augment(config, dataset)
-    return registry.make(entry, problem, config.method.options, augment=augment, private=noise, check=check)
+    return registry.make(entry, problem, config.method.options, augment=augment, private=noise, check=check, learner=learner)
 
 
 def _with_attackers(config: Config, dataset: Dataset, federation: Federation, clients: int, seed: int) -> Federation:
@@ -291,7 +327,7 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
         problem = own_problem(method.problem, loss, method.problem_options)
     if method.solver is not None:
         problem = adopt_solver(problem, method.solver)
-    return model, problem._replace(central=config.data.central, model=model), rows
+    return model, problem._replace(central=config.data.central, model=model, outputs=dataset.outputs), rows
 
 
 def _federation(

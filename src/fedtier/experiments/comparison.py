@@ -115,7 +115,7 @@ def make_comparison(
     tables: dict[str, Any], store: Path, settings: Sequence[str] = (), baseline: str | None = None
 ) -> Comparison:
     """The cells of the tables of a comparison."""
-    known = {"data", "model", "run", "attack", "method", "methods", "settings", "tuned", "compare"}
+    known = {"data", "model", "run", "attack", "clients", "method", "methods", "settings", "tuned", "compare"}
     for key in tables:
         if key not in known:
             raise FedtierError(key, NOTHING, "is no table of a comparison", nearest(key, known))
@@ -125,7 +125,7 @@ def make_comparison(
         for method, own in methods.items()
     }
     variants = _labelled(tables.get("settings", [{"label": ""}]), "settings")
-    shared = {key: tables[key] for key in ("data", "model", "method", "run", "attack") if key in tables}
+    shared = {key: tables[key] for key in ("data", "model", "method", "run", "attack", "clients") if key in tables}
     options = tables.get("compare", {})
     for key in options:
         require(key in OPTIONS, f"compare.{key}", options[key], "is no key", nearest(key, OPTIONS))
@@ -221,7 +221,7 @@ def _words(text: str) -> list[str]:
 
 def _tables(entry: dict[str, Any]) -> dict[str, Any]:
     """An entry of [[methods]] as tables of a configuration: what is no table of its own belongs to [method]."""
-    inside = {key: entry[key] for key in ("data", "model", "run", "attack") if key in entry}
+    inside = {key: entry[key] for key in ("data", "model", "run", "attack", "clients") if key in entry}
     return inside | {"method": {key: value for key, value in entry.items() if key not in inside}}
 
 

@@ -3,6 +3,7 @@
     [data]  what rows there are and who has them        [method]  how it is solved, and the problem's penalty and limits
     [model] what is trained                             [run]     how long, with whom, from which seed
     [attack] which clients send wrong replies, in a simulation      [privacy] how much may become known of clients or rows
+    [clients] models of their own, of any kind
 
 The options of a method are its flat keys (`fedtier methods`); they stand in [method] beside the keys below.
 """
@@ -28,6 +29,7 @@ from ..methods.flat import KEYS_OF_PARTS
 from ..own_code import by_path
 from ..own_code.by_path import is_own, short
 from ..own_code.held import is_elsewhere, is_object, marked, value_of
+from ..own_code.own_models.words import maker_of
 from . import judges
 from .privacy_rules import check_privacy
 
@@ -420,6 +422,15 @@ class PrivacyTable(Table):
     )  # fmt: skip
 
 
+class ClientsTable(Table):
+    """[clients]: which model each client has, where it is not the one that the server trains."""
+
+    models: list[Word] = described(
+        [], "A model of its own for each client, of any kind, or one for all; none: the server's.",
+        example=["sklearn:RandomForestClassifier(n_estimators=50)", "jax:mlp(hidden=32)", "program:./closed"],
+    )  # fmt: skip
+
+
 class Config(Table):
     """A whole configuration: the tables."""
 
@@ -429,6 +440,7 @@ class Config(Table):
     run: RunTable = RunTable()
     attack: AttackTable = AttackTable()
     privacy: PrivacyTable = PrivacyTable()
+    clients: ClientsTable = ClientsTable()
 
     def toml(self) -> str:
         """Every key with its value, defaults included; reads back as the same configuration."""
@@ -451,6 +463,8 @@ class Config(Table):
             content.pop("privacy")
         elif content["privacy"].pop("calibrated"):
             content["privacy"]["noise"] = None  # epsilon says it
+        if not self.clients.models:  # likewise
+            content.pop("clients")
         for key in CLOCK:  # likewise
             if content["run"][key] == RunTable.model_fields[key].default:
                 content["run"].pop(key)
@@ -468,6 +482,7 @@ LATER = (
 TABLES: dict[str, type[Table]] = {
     "data": Data, "model": ModelTable, "method": MethodTable, "run": RunTable, "attack": AttackTable,
     "privacy": PrivacyTable,
+    "clients": ClientsTable,
 }  # fmt: skip
 
 
@@ -529,10 +544,28 @@ def validate(tables: dict[str, Any]) -> Config:
         require(method.foreign, "method.local", given["local"], f"cannot take the place of {method.name}'s own steps", names)
         share, rule = config.data.new_clients, "cannot be measured with a black box: nobody calls it for them"
         require(not share, "data.new_clients", share, rule, "leave it out")
+    _check_own_models(config)
     _check_together(config)
     _check_clock(config, method)
     check_privacy(config.privacy, config, method)
     return _seated(config, method)
+
+
+def _check_own_models(config: Config) -> None:
+    """Refuses models of the clients' own that are none, or that the method has no place for."""
+    words = config.clients.models
+    if not words:
+        return
+    for word in words:
+        maker_of(word)
+    takes = [name for name, row in registry.METHODS.items() if "learner" in inspect.signature(row.factory).parameters]
+    fits = "learner" in inspect.signature(config.method.entry.factory).parameters
+    rule = f"{config.method.name} compares parameters, which models of different kinds do not share"
+    require(fits, "clients.models", [str(word) for word in words], rule, f"method.name = {' or '.join(takes)}")
+    for name, value in (("data.new_clients", config.data.new_clients), ("data.augment", config.data.augment)):
+        require(not value, name, value, "has no meaning for models of the clients' own", "leave it out")
+    kind, rule = config.privacy.kind, "cannot be kept for models of the clients' own, into whose fits nobody sees"
+    require(kind == "none", "privacy.kind", kind, rule, "leave [privacy] out")
 
 
 def _own_keys(table: str, content: dict[str, Any]) -> set[str]:

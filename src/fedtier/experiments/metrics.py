@@ -131,14 +131,30 @@ def client_scores(
     given, judge = judge, judge or partial(quality, algorithm)
 
     def own(y: PyTree, view: View, held: View) -> Quality:
+        if given is not None and algorithm.method.predict is not None:
+            return _asked_quality(algorithm.method.predict(y, view), held)
         return personal_quality(algorithm, y, view, held) if given is None else given(y, held)
 
     y = algorithm.method.personal_model(state, x, view, spec, turn)
     if x is None:
         return (jnp.nan, own(y, view, held), Quality()), y
+    if algorithm.method.coupling is not None:
+        return (algorithm.method.coupling(y, x, view, spec), own(y, view, held), judge(x, held)), y
+    if given is not None and algorithm.method.predict is not None:  # nothing that problem.f2 could compare
+        return (jnp.nan, own(y, view, held), judge(x, held)), y
     key = keys.at(turn.key, Tag.PERSONAL)
     fresh = y if algorithm.method.lower_level else algorithm.solve(x, x, view, spec, turn.steps, key)
     return (algorithm.problem.f2(x, fresh, spec), own(y, view, held), judge(x, held)), y
+
+
+def _asked_quality(predict: Callable[..., PyTree], held: View) -> Quality:
+    """How well a model that has no compiled form predicts the rows of `held`: all of them in one call."""
+    first, size = int(held.start), int(held.size)
+    if not size:
+        return Quality()
+    rows = trees.map(lambda a: np.asarray(a)[np.asarray(held.index)[first : first + size]], held.arrays)
+    right = np.argmax(np.asarray(predict(rows.inputs)), axis=-1) == rows.labels
+    return Quality(accuracy=jnp.asarray(np.average(right, weights=rows.weights), jnp.float32))
 
 
 def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:
@@ -170,7 +186,7 @@ def evaluator(experiment: Experiment, engine: Engine) -> Callable[[State, int], 
     """evaluate(state, round) -> Scores with a leading axis for the seeds, by an engine of several seeds; with the
     personal models where they are small enough to be kept (run.keep_personal)."""
     chosen = evaluated_clients(experiment)
-    measure = measure_of(experiment, keep=is_kept(experiment, len(chosen)))
+    measure = measure_of(experiment, keep=experiment.own is not None or is_kept(experiment, len(chosen)))
 
     def evaluate(state: State, number: int) -> Scores:
         steps = personal_steps(experiment, number)[chosen]

@@ -18,7 +18,7 @@ from jaxtyping import Array, ArrayLike, PyTree
 from ..compilation import jitted
 from ..engines import State
 from ..errors import FedtierError, require
-from ..federation import View, Window
+from ..federation import View, Window, shown_rows
 from ..methods.method import Method, Turn, turn_of
 from ..problem import Spec
 from ..storage.json_value import Json
@@ -65,14 +65,16 @@ def newcomer_evaluator(experiment: Experiment) -> Callable[[State, int], NewScor
     spec, count = spec_of_newcomer(experiment.config), experiment.new.train.start.shape[-1]
 
     def one_seed(member: tuple) -> tuple[Quality, Quality]:
-        server, first, index, train, held, key, number, steps, arrays = member
+        server, first, index, train, held, key, window, number, steps, arrays = member
         x = experiment.method.global_model(server)
+        shows = experiment.method.shows
+        shown = shown_rows(View(arrays, index, *window), shows) if shows else ()
 
         def one(client: tuple) -> tuple[Quality, Quality]:
             i, train, held = client
             turn = turn_of(number, FIRST + i, steps, key)
             rows = View(arrays, index, *held)
-            own = View(arrays, index, *train)
+            own = View(arrays, index, *train)._replace(shown=shown)
             y = adapted_model(experiment.method, server, x, first, own, spec, turn)
             return personal_quality(experiment, y, own, rows), quality(experiment, x, rows)
 
@@ -85,7 +87,7 @@ def newcomer_evaluator(experiment: Experiment) -> Callable[[State, int], NewScor
 
     def evaluate(state: State, number: int) -> NewScores:
         federation, steps = experiment.federation, int(experiment.steps[number].max())
-        members = (state.server, experiment.x, federation.index, new.train, new.held, experiment.key)
+        members = (state.server, experiment.x, federation.index, new.train, new.held, experiment.key, federation.server)
         found = program(federation.arrays, jnp.asarray(number), jnp.asarray(steps), *members)
         adapted, shared = (Quality(*(_full(a, new.held.size.shape) for a in one)) for one in found)
         return NewScores(adapted, shared, np.asarray(new.held.size))

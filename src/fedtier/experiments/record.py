@@ -9,12 +9,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from ..engines import Replies, State, global_models
 from ..federation import Plan
+from ..own_code.own_models.kept import LIST, hex_of, name_of, names_in
 from .assemble import Experiment
 from .bundle.bundle import FOLDER
 from .bundle.keep import keep_bundle
+from .data import seeds_of
 from .metric_row import Errors, Row
 from .metrics import Quality, Scores, Traffic, Values, error_spread, evaluated_clients, evenly_spaced, spread
 from .newcomers import NewScores, newcomers_told
@@ -121,7 +124,9 @@ def finish(
         )
     who = evaluated_clients(experiment).tolist()
     if experiment.model is not None:
-        keep_bundle(store.folder / FOLDER, experiment, x, scores.models, who, diverged)
+        keep_bundle(store.folder / FOLDER, experiment, x, () if experiment.own is not None else scores.models, who, diverged)
+        if experiment.own is not None:
+            _keep_own(experiment, store, scores.models, who)
     names = [experiment.client_names[i] for i in who]
     clients = [
         {"seed": experiment.config.run.seed + s, "clients": who, "names": names}
@@ -134,6 +139,17 @@ def finish(
     ]
     store.write("clients.json", json.dumps(clients).encode())
     store.log("finished")
+
+
+def _keep_own(experiment: Experiment, store: RunFolder, names: PyTree, who: list[int]) -> None:
+    """Which file is whose personal model; the others go."""
+    told = {
+        seed: {experiment.client_names[i]: hex_of(name_of(np.asarray(names)[s, k])) for k, i in enumerate(who)}
+        for s, seed in enumerate(seeds_of(experiment.config))
+    }
+    store.write(LIST, json.dumps(told, indent=1).encode())
+    assert experiment.own is not None
+    experiment.own.prune(names_in(names))
 
 
 def lost_replies(state: State, s: int) -> list[dict[str, int]]:

@@ -16,6 +16,7 @@ from ..engines import Replies, State, finite_seeds, global_models, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from ..methods.attacked import SCALES
 from ..own_code.by_path import short
+from ..own_code.own_models.kept import OWN, names_in
 from ..storage.array_files import ArrayFile
 from ..storage.files import read_generations
 from ..storage.json_value import Json
@@ -161,11 +162,14 @@ class Session:
     def __init__(self, experiment: Experiment, files: RunFolder, progress: Progress, profile: Profile) -> None:
         self.experiment, self.files, self.progress, self.profile = experiment, files, progress, profile
         self.judges = check_judges(experiment)
+        if experiment.own is not None:
+            experiment.own.move_to(files.folder / OWN)
         self.stops = stops(experiment.config)
         capacity = max((b - a for a, b in zip([0, *self.stops], self.stops, strict=False)), default=1)
         self.engine = engine_of(experiment, max(1, capacity))
         self.state = self.engine.init(experiment.x, experiment.federation)
         self.round, self.written, self.spent = 0, 0, 0.0  # rounds played, rows written, seconds before this process
+        self.latest: Scores | None = None  # of the last evaluation
         self.diverged: dict[int, DivergedSeed] = {}  # by the seed's place: they stay in the state of their last sound stop
 
     def restore(self) -> None:
@@ -282,7 +286,7 @@ class Session:
         with self.profile.span("compile", "evaluation, and the first one"):
             scores = self.evaluate(self.state, self.round)
             self.new = self.evaluate_new(self.state, self.round)
-        self.compile_seconds = time.perf_counter() - clock
+        self.latest, self.compile_seconds = scores, time.perf_counter() - clock
         title = f"{short(config.method.name)} on {config.data.title}"
         self.progress.start(config.run.rounds, self.round, title, self.compile_seconds)
         self.clock = time.perf_counter()
@@ -303,7 +307,7 @@ class Session:
         scores = None
         if stop % config.run.eval_every == 0 or stop == config.run.rounds:
             with self.profile.span("evaluation", f"round {stop}"):
-                scores = self.evaluate(state, stop)
+                self.latest = scores = self.evaluate(state, stop)
             wild = _too_large(scores, first_loss) | wild
         self._leave_behind(wild, stop)
         if self.diverged:
@@ -337,7 +341,8 @@ class Session:
         if self.round < self.experiment.config.run.rounds or self.verdicts:
             return self.verdicts
         x = global_models(self.experiment.method, self.state)
-        self.verdicts = verdicts(self.experiment, self.judges, x, scores.models, self.diverged)
+        models = scores.models if self.experiment.own is None else ()
+        self.verdicts = verdicts(self.experiment, self.judges, x, models, self.diverged)
         return self.verdicts
 
     def _checkpoint_is_due(self) -> bool:
@@ -350,6 +355,8 @@ class Session:
         words["diverged"] = json.dumps([[*seed] for seed in self.diverged.values()])
         with self.profile.span("checkpoints", f"round {self.round}"):
             self.files.write_arrays(CHECKPOINT, self.state, keep_previous=True, **words)
+            if self.experiment.own is not None:
+                self.experiment.own.prune(names_in((self.state.clients, () if self.latest is None else self.latest.models)))
 
     def _leave_behind(self, wild: dict[int, str], stop: int) -> None:
         """Seeds that are found wild at `stop` end in the state of the last stop; with the last of them the run does."""

@@ -4,10 +4,25 @@ from . import partition
 from .asynchrony import asynchronous_plan
 from .clock import Clock, make_clock
 from .plan import Plan, cohort_size, growing_steps, make_plan
-from .shards import Federation, Spared, View, Window, build, draw, mean_over_rows, of_parts, rows_at, sample, with_seat
+from .shards import (
+    Federation,
+    Shown,
+    Spared,
+    View,
+    Window,
+    build,
+    draw,
+    mean_over_rows,
+    of_parts,
+    rows_at,
+    sample,
+    shown_rows,
+    with_seat,
+)
 from .shares import count_of
 
 __all__ = [
-    "Clock", "Federation", "Plan", "Spared", "View", "Window", "asynchronous_plan", "build", "cohort_size", "count_of", "draw",
-    "growing_steps", "make_clock", "make_plan", "mean_over_rows", "of_parts", "partition", "rows_at", "sample", "with_seat",
+    "Clock", "Federation", "Plan", "Shown", "Spared", "View", "Window", "asynchronous_plan", "build", "cohort_size",
+    "count_of", "draw", "growing_steps", "make_clock", "make_plan", "mean_over_rows", "of_parts", "partition", "rows_at",
+    "sample", "shown_rows", "with_seat",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from .. import keys
 from ..errors import NOTHING, FedtierError, require, share
@@ -30,6 +30,13 @@ class Window(NamedTuple):
     size: Any  # number of rows
 
 
+class Shown(NamedTuple):
+    """Rows of the server that every client may see: inputs without labels, on which models are compared by what they say."""
+
+    inputs: Array  # [P, ...]
+    known: Bool[Array, "P"]  # False in the places that the server has no rows for
+
+
 class View(NamedTuple):
     """The rows one party sees. All a method ever learns about data."""
 
@@ -37,6 +44,7 @@ class View(NamedTuple):
     index: Int[Array, "N"]
     start: Int[Array, ""]
     size: Int[Array, ""]
+    shown: Shown | tuple[()] = ()  # at a client, where the method shows rows
 
 
 class Federation(NamedTuple):
@@ -57,6 +65,10 @@ class Federation(NamedTuple):
     def view(self, window: Window) -> View:
         return View(self.arrays, self.index, window.start, window.size)
 
+    def shown(self, most: int) -> Shown | tuple[()]:
+        """What every client may see of the server's rows where a method shows `most`; () where it shows none."""
+        return shown_rows(self.view(self.server), most) if most else ()
+
 
 class Spared(NamedTuple):
     """Natural clients, each of whom keeps some rows whatever is drawn for the test and the server."""
@@ -68,6 +80,14 @@ class Spared(NamedTuple):
 def sample(view: View, key: Key[Array, ""], batch: int) -> PyTree:
     """`batch` rows drawn with replacement: the unbiased oracle that the theory asks for."""
     return rows_at(view, draw(view, key, batch))
+
+
+def shown_rows(view: View, most: int) -> Shown:
+    """The first `most` rows of the server's window; all of them where it has fewer, and zeros in the other places."""
+    places = jnp.arange(most)
+    known = places < view.size
+    inputs = view.arrays.inputs[view.index[view.start + jnp.where(known, places, 0)]]
+    return Shown(jnp.where(known.reshape(-1, *[1] * (inputs.ndim - 1)), inputs, 0), known)
 
 
 def draw(view: View, key: Key[Array, ""], batch: int) -> Int[Array, "B"]:

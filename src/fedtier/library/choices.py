@@ -137,12 +137,16 @@ ifca = _factory("ifca")
 cfl = _factory("cfl")
 fedbuff = _factory("fedbuff")
 fedasync = _factory("fedasync")
+codistil = _factory("codistil")
+fedmd = _factory("fedmd")
+feddf = _factory("feddf")
 
 
 FACTORIES = (
     zo_hfl, fedavg, fedprox, scaffold, fednova, fedavgm, fedadagrad, fedadam, fedyogi, fedexp, agnostic, feddyn, moon,
     server_only, local_only, ditto, apfl, pfedme, per_fedavg, fedper, fedrep, fedbn, lg_fedavg, fedmac, knn_per, rfa,
     trimmed_mean, coordinate_median, decomfl, fedrzo, zoopfl, simfbo, shrofbo, ifca, cfl, fedbuff, fedasync,
+    codistil, fedmd, feddf,
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from .choices import MethodChoice, as_method, as_model
 from .data import Federated, federate
 from .result import Result
 from .scratch import Scratch
-from .words import as_arguments, given
+from .words import as_arguments, given, word
 
 
 def train(
@@ -24,6 +24,7 @@ def train(
     data: Any,
     *,
     model: Any = None,
+    clients: Sequence[Any] = (),
     rounds: int | None = None,
     participation: float | None = None,
     tau: float | Sequence[float] | None = None,
@@ -41,6 +42,8 @@ def train(
     method      ft.zo_hfl(...), any other of ft's methods, a name, or a function of your own: method(problem) -> Method
     data        what `ft.federate` returned, or what it takes
     model       ft.mlp(hidden=64) and the like, a path, or a model of your own (`ft.model`); linear by default
+    clients     models of the clients' own, one for each or one for all: words as in a configuration's [clients], classifiers of
+                scikit-learn, or objects with fit(rows, guidance) and predict_proba(inputs); for ft.codistil, fedmd and feddf
     rounds, participation, tau, seeds, ...    the keys of [run]; what is left out has the default of a configuration. metrics=
                 ["macro_f1", my_metric] adds scores at the end, by name or by a function of truth and prediction
     folder      a new folder for the run, which `fedtier report`, `resume` and `predict` read; without it nothing is kept on
@@ -53,7 +56,7 @@ def train(
         "dropouts": dropouts, "eval_every": eval_every, **options,
     }  # fmt: skip
     federated = data if isinstance(data, Federated) else federate(data)
-    config = config_of(as_method(method), federated, model, keys)
+    config = config_of(as_method(method), federated, model, keys, clients)
     kept = Scratch() if folder is None else None
     place = kept.folder / "run" if kept else Path(str(folder))
     try:
@@ -66,9 +69,11 @@ def train(
     return Result(found, kept)
 
 
-def config_of(method: MethodChoice, data: Federated, model: Any, run: dict[str, Any]) -> Config:
+def config_of(method: MethodChoice, data: Federated, model: Any, run: dict[str, Any], clients: Sequence[Any] = ()) -> Config:
     """The configuration of a run."""
     tables = {"data": data.table, "model": as_model(model).table, "method": method.table, "run": run_table(data, run)}
+    if len(clients):
+        tables["clients"] = {"models": word(list(clients))}
     with as_arguments():
         return validate(tables)
 

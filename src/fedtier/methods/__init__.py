@@ -31,6 +31,9 @@ from .personalised.knn_per import knn_per
 from .personalised.partial import fedbn, fedper, fedrep, lg_fedavg
 from .personalised.per_fedavg import per_fedavg
 from .personalised.pfedme import pfedme
+from .predictions.codistil import codistil
+from .predictions.feddf import feddf
+from .predictions.fedmd import fedmd
 from .projected import projected
 from .registry import METHODS, make
 from .robust.coordinate_median import coordinate_median
@@ -63,6 +66,7 @@ __all__ = [
     "apfl",
     "by_round",
     "cfl",
+    "codistil",
     "coordinate_median",
     "decomfl",
     "descent",
@@ -76,9 +80,11 @@ __all__ = [
     "fedavgm",
     "fedbn",
     "fedbuff",
+    "feddf",
     "feddyn",
     "fedexp",
     "fedmac",
+    "fedmd",
     "fednova",
     "fedper",
     "fedprox",

@@ -227,3 +227,25 @@ KNN_PER = """@inproceedings{marfoq2022personalized,
   booktitle = {International Conference on Machine Learning (ICML)},
   year = {2022}
 }"""
+
+CODISTIL = """@inproceedings{anil2018large,
+  title = {Large Scale Distributed Neural Network Training through Online Distillation},
+  author = {Anil, Rohan and Pereyra, Gabriel and Passos, Alexandre and Ormandi, Robert and Dahl, George E. and Hinton,
+            Geoffrey E.},
+  booktitle = {International Conference on Learning Representations (ICLR)},
+  year = {2018}
+}"""
+
+FEDMD = """@article{li2019fedmd,
+  title = {{FedMD}: Heterogenous Federated Learning via Model Distillation},
+  author = {Li, Daliang and Wang, Junpu},
+  journal = {arXiv preprint arXiv:1910.03581},
+  year = {2019}
+}"""
+
+FEDDF = """@inproceedings{lin2020ensemble,
+  title = {Ensemble Distillation for Robust Model Fusion in Federated Learning},
+  author = {Lin, Tao and Kong, Lingjing and Stich, Sebastian U. and Jaggi, Martin},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2020}
+}"""

@@ -169,6 +169,13 @@ class Predict(Protocol):
         ...
 
 
+@runtime_checkable
+class Coupled(Protocol):
+    def __call__(self, y: PyTree, x: PyTree, view: View, spec: ClientSpec, /) -> Array:
+        """f2(x, y): what the server pays for a client whose personal model is y; `view` are the client's rows."""
+        ...
+
+
 class Briefed(NamedTuple):
     """What `personal_model` gets as the client's state by a method that has an `offer`."""
 
@@ -229,7 +236,7 @@ class Sums(NamedTuple):
 
 
 class Method(NamedTuple):
-    """See the module. `()` is a fine state or message where there is none. The last seven fields are what others may ask
+    """See the module. `()` is a fine state or message where there is none. The last fields are what others may ask
     about a method instead of testing its name."""
 
     name: str
@@ -250,6 +257,8 @@ class Method(NamedTuple):
     buffer: int = 0  # replies after which the server makes a step, each to a broadcast of its own age; 0: rounds wait for all
     lower_level: bool = False  # is the personal model y_i(x), the solution of the lower level?
     sums: Sums | None = None  # does a round depend on its replies through sums alone? None: it may not
+    shows: int = 0  # rows of the server that every client sees without labels (`View.shown`), told once before round 0
+    coupling: Coupled | None = None  # f2 of a client's personal model, where it is not problem.f2
 
     def briefed(self, client: PyTree, server: PyTree, turn: Turn) -> PyTree:
         """The client's state as `personal_model` takes it: with what the server offers, where the method offers anything."""

@@ -23,6 +23,8 @@ from .method import Method
 from .parts import KINDS
 from .personal import chosen
 from .personalised import entries as personalised
+from .predictions import entries as predictions
+from .predictions.learners import Learner
 from .private_rows import RowNoise
 from .projected import projected
 from .robust import entries as robust
@@ -34,7 +36,18 @@ PRESETS = ("recommended", "paper")
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-FAMILIES = (two_levels, averaging, alone, personalised, robust, zeroth_order, shared_level, clustered, asynchronous)
+FAMILIES = (
+    two_levels,
+    averaging,
+    alone,
+    personalised,
+    robust,
+    zeroth_order,
+    shared_level,
+    clustered,
+    asynchronous,
+    predictions,
+)
 METHODS: dict[str, Entry] = {name: row for family in FAMILIES for name, row in family.ENTRIES.items()}
 
 
@@ -71,10 +84,12 @@ def make(
     augment: Augment | None = None,
     private: RowNoise | None = None,
     check: float = 0.0,
+    learner: Learner | None = None,
 ) -> Method:
     """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused. A program may also
     give whole parts, such as server=descent(...), in place of their keys. `augment` and `private` are for the part `local`,
-    `check` for the part `personal`: the share of `chosen`."""
+    `check` for the part `personal`: the share of `chosen`; `learner` are models of the clients' own, for a method that has a
+    place for them."""
     known, row = options(name), entry(name)
     whole = {key: value for key, value in given.items() if key in part_names(name) and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
@@ -93,6 +108,8 @@ def make(
         parts["local"] = parts["local"]._replace(private=private)
     if check:
         parts["personal"] = chosen(parts["personal"], check)
+    if learner is not None:
+        parts["learner"] = learner
     ours = any(row is known for known in METHODS.values())
     power = parts.pop("averaging", 0) if ours else 0  # where the server has no descent that averages
     count = parts.pop("projection", 0) if ours else 0
@@ -103,7 +120,7 @@ def sketch(name: str | Entry, given: dict[str, Any], *, central: bool = True) ->
     """The method on a problem of zeros: refuses what `make` would refuse, and can be asked about its facts."""
     nothing = Bilevel(lambda x, rows: jnp.zeros(()), lambda x, y, spec: jnp.zeros(()), lambda x, y, rows, spec: jnp.zeros(()))
     blank = Model("nothing", lambda key: (), *[lambda x, inputs: jnp.zeros((inputs.shape[0], 1))] * 2)
-    return make(name, nothing._replace(central=central, model=blank), given)
+    return make(name, nothing._replace(central=central, model=blank, outputs=1), given)
 
 
 def names_with(fact: str) -> list[str]:

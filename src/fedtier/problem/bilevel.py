@@ -86,6 +86,7 @@ class Bilevel(NamedTuple):
     solve: OwnSolver | None = None  # none: projected SGD
     central: bool = True  # has the server rows of its own? False: its part of the objective is 0
     model: Model | None = None  # what predicts, for methods that ask for its features or its outputs
+    outputs: int = 0  # how many numbers it gives for a row, for methods that must know before they see one
 
     @property
     def server_loss(self) -> Loss:

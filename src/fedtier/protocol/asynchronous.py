@@ -118,7 +118,7 @@ class AsyncDriver(Contact):
 
     def _send_hello(self, i: int, ledger: Ledger, *, awaited: bool) -> None:
         head = self._hello_head(i, ledger)
-        own, shared = self._hello(head), letters.body(self.job.x)
+        own, shared = self._hello(head), letters.body(self.first)
         ledger.bytes_aside[...] += len(own) + len(shared)
         self._send(head, own, shared, ledger, awaited=awaited)
 

@@ -72,13 +72,18 @@ class Contact:
             self._rest(attempt)
         return ledger
 
+    @property
+    def first(self) -> PyTree:
+        """What a hello brings: x_0, and the rows that are shown."""
+        return letters.first(self.job.x, self.job.shown)
+
     def greet(self, clients: Iterable[int], ledger: Ledger, seconds: float | None = None) -> None:
         """Hello to some; those that answer are present from now on."""
         heads = {i: self._hello_head(i, ledger) for i in clients}
         if not heads:
             return
         own = {i: self._hello(head) for i, head in heads.items()}
-        answers = self._ask(own, letters.body(self.job.x), seconds or self.rules.deadline, ledger)
+        answers = self._ask(own, letters.body(self.first), seconds or self.rules.deadline, ledger)
         for i, head in heads.items():
             self._welcome(i, head, answers.get(i), ledger)
 

@@ -30,6 +30,7 @@ class Job(NamedTuple):
     brief: str = ""  # for the sites: what they make their player from
     x: PyTree = ()  # x_0
     most_score: float = 1.0  # the largest score that a site may tell: accuracies are shares, errors of a regression are not
+    shown: PyTree = ()  # the rows that a method shows to every site, once: with the hello
 
 
 class Rules(NamedTuple):

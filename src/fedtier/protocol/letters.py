@@ -67,6 +67,18 @@ class Private(NamedTuple):
     key: Key[Array, ""]  # turn.key
 
 
+class First(NamedTuple):
+    """What a hello brings where the method shows rows."""
+
+    x: PyTree  # x_0
+    shown: PyTree
+
+
+def first(x: PyTree, shown: PyTree) -> PyTree:
+    """What a hello brings: x_0, and the rows that are shown where there are some."""
+    return First(x, shown) if jax.tree.leaves(shown) else x
+
+
 class Welcome(NamedTuple):
     rows: np.ndarray | np.integer  # training rows
     held: np.ndarray | np.integer  # rows held back for its own test

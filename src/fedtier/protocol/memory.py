@@ -23,6 +23,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import PyTree
 
@@ -32,7 +33,7 @@ from ..storage.checksums import stamped, unstamped
 from ..storage.files import Damaged, make_private, previous, read_generations, set_aside, told, write_whole
 from ..storage.json_value import as_text, as_whole
 
-FORMAT, MEMORY, BRIEF = "fedtier-site-1", "memory.safetensors", "brief.json"
+FORMAT, MEMORY, BRIEF, SHOWN = "fedtier-site-1", "memory.safetensors", "brief.json", "shown.safetensors"
 BEFORE = -1  # the round of the initial state
 
 
@@ -101,6 +102,27 @@ class Memory:
         except (OSError, ValueError, KeyError, TypeError) as error:
             with told(path):
                 say(f"{path}: is damaged: {error}; asks the server for it" + set_aside(path))
+            return None
+
+    def save_shown(self, run: bytes, shown: PyTree) -> None:
+        """Writes down the rows that the server shows, where it shows some: they come once."""
+        place = self.place(run)
+        if place is not None and jax.tree.leaves(shown):
+            make_private(place)
+            array_files.save(place / SHOWN, {"shown": shown}, {"format": FORMAT})
+
+    def load_shown(self, run: bytes, like: PyTree) -> PyTree | None:
+        """The rows that the server has shown; None where they are not known, or damaged: it shows them again with a hello."""
+        place = self.place(run)
+        if not jax.tree.leaves(like):
+            return like
+        if place is None or not (place / SHOWN).exists():
+            return None
+        try:
+            arrays = array_files.ArrayFile(place / SHOWN, FORMAT, "").whole()
+            return named_arrays.from_arrays(arrays, {"shown": like}, str(place / SHOWN))["shown"]
+        except Damaged as error:
+            say(f"{place / SHOWN}: {error.rule}; asks the server for it" + set_aside(place / SHOWN))
             return None
 
     def save(self, run: bytes, memo: Memo) -> None:

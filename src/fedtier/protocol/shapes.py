@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from .. import keys
-from ..federation import View
+from ..federation import View, shown_rows
 from ..methods.method import Method, Opening, turn_of
 from . import letters
 
@@ -45,7 +45,8 @@ def message_shapes(method: Method, server: PyTree, client: PyTree, view: View, s
         opening = Opening(zero, clients, view, keys.at(key, zero, 0))
         turn = turn_of(zero, zero, zero, key)
         shared, own = method.broadcast(server, opening), method.address(server, turn)
-        _, up = method.local(client, shared, own, view, spec, turn)
+        seen = view._replace(shown=shown_rows(view, method.shows)) if method.shows else view
+        _, up = method.local(client, shared, own, seen, spec, turn)
         offer = None if method.offer is None else method.offer(server, turn)
         return Shapes(shared, own, turn.key, up, offer)
 

@@ -55,6 +55,8 @@ class Player(NamedTuple):
     keep: Keep | None = None  # writes both models to the site's own disk, for its own use
     offer: PyTree | None = None  # shapes of what the method offers for a personal model; None: nothing
     stale: bool = False  # of a method with a buffer: an answer counts some rounds after its own
+    shown: PyTree = ()  # shapes of the rows that the server shows with its hello
+    seat: Callable[[PyTree, Path | None], Player] | None = None  # (these rows, the run's folder) -> the player that has them
 
 
 Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
@@ -160,12 +162,16 @@ class Site:
         if self._run != head.run or self._player is None:
             player = self._prepare(text, head.client)
             self._check_sizes(player, len(shared))
-            x = _arrays(letters.unbody(shared, player.x, "x"))
+            brought = _arrays(letters.unbody(shared, letters.first(player.x, player.shown), "x"))
+            x, shown = brought if isinstance(brought, letters.First) else (brought, ())
+            letters.finite(shown, "shown")
+            player = _seated(player, shown, self._memory.place(head.run))
             memo = self._memory.load(head.run, _shapes(player.init, x)) or Memo(BEFORE, player.init(x), None)
             told = checksum(f"{head.client} {text}".encode())
             self._require_same(memo.brief in ("", told), text)
             memo = memo._replace(brief=told)
             self._warm(player, memo.kept)
+            self._memory.save_shown(head.run, shown)
             self._memory.save_brief(head.run, head.client, text)
             self._memory.save(head.run, memo)
             self._run, self._client, self._brief, self._player, self._memo = head.run, head.client, text, player, memo
@@ -185,7 +191,7 @@ class Site:
     def _check_sizes(self, player: Player, sent: int) -> None:
         """Before anything of the model's size is made here: it is within this site's limit, and came with the hello."""
         most = math.inf if self.limits.max_model_numbers is None else self.limits.max_model_numbers
-        parts = {"x": player.x, "shared": player.shared, "own": player.own, "offer": player.offer}
+        parts = {"x": player.x, "shared": player.shared, "own": player.own, "offer": player.offer, "shown": player.shown}
         parts["state"] = _shapes(player.init, player.x)
         for name, shapes in parts.items():
             count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
@@ -202,8 +208,10 @@ class Site:
             raise _Instead(Kind.UNKNOWN)
         player = self._prepare(brief[1], brief[0])
         memo = self._memory.load(head.run, _shapes(player.init, player.x))
-        if memo is None:
+        shown = self._memory.load_shown(head.run, player.shown)
+        if memo is None or shown is None:
             raise _Instead(Kind.UNKNOWN)
+        player = _seated(player, _arrays(shown), self._memory.place(head.run))
         if self.limits.seconds is not None:
             self._warm(player, memo.kept)
         self._run, self._client, self._brief, self._player, self._memo = head.run, *brief, player, memo
@@ -328,6 +336,10 @@ class _Instead(Exception):
 
     def __init__(self, kind: Kind, last: int = BEFORE, text: str = "") -> None:
         self.kind, self.last, self.text = kind, last, text
+
+
+def _seated(player: Player, shown: PyTree, place: Path | None) -> Player:
+    return player if player.seat is None else player.seat(shown, place)
 
 
 @cache

@@ -27,6 +27,7 @@ STUDIES: dict[str, Row] = {
     "privacy": Row("privacy.reproduce", "accuracy against epsilon for whole clients, on Fashion-MNIST"),
     "privacy-hospitals": Row("privacy.reproduce", "accuracy against epsilon for single rows, beside FLamby's numbers"),
     "asynchrony": Row("asynchrony.reproduce", "virtual time to an accuracy: FedBuff and FedAsync beside FedAvg"),
+    "own-models": Row("own_models.reproduce", "four sites with four kinds of models and a server with a net"),
     "fed-heart-disease": Row("outside.reproduce", "FLamby's table of strategies on four hospitals, its numbers beside ours"),
     "niid-bench": Row("outside.cells", "NIID-Bench's table of four methods and six splits, two publications beside ours"),
     "pfllib": Row("outside.cells", "PFLlib's leaderboard of personalised methods on Fashion-MNIST, beside ours"),

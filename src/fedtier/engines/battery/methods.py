@@ -71,7 +71,7 @@ class _Bench:
         self.traced = 0
         featured = model._replace(features=model.apply)  # for methods that ask for features
         problem = supervised(cross_entropy(model), penalty=1.0, proximity=0.5, Y=limits)
-        plain = factory(problem._replace(model=featured))
+        plain = factory(problem._replace(model=featured, outputs=2))
         self.method = plain._replace(local=self._counted(plain.local))
         ids = np.asarray([[0, 1, 3], [1, 2, 4], [0, 2, 3]], np.int32)
         steps = np.asarray([[2, 0, 3], [1, 4, 2], [3, 1, 2]], np.int32)
@@ -113,7 +113,8 @@ class _Bench:
             turn = turn_of(jnp.asarray(ROUNDS), jnp.asarray(0), jnp.asarray(2), keys.root(0))
             shared, own = method.broadcast(state.server, opening), method.address(state.server, turn)
             client, train, spec = (trees.take(part, 0) for part in (state.clients, federation.train, federation.spec))
-            _, up = method.local(client, shared, own, federation.view(train), spec, turn)
+            seen = federation.view(train)._replace(shown=federation.shown(method.shows))
+            _, up = method.local(client, shared, own, seen, spec, turn)
             return {"the shared message": shared, "a client's own message": own, "a reply": up}
 
         for what, message in jax.jit(of_client_0)(state).items():

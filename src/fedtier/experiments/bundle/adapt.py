@@ -82,7 +82,7 @@ def _solved(bundle: Bundle, inputs: np.ndarray, labels: np.ndarray, train: int, 
     first = bundle.network.init(keys.at(root, keys.BEFORE_ROUND_0, Tag.INIT)) if bundle.model is None else bundle.model
     spec, method = spec_of_newcomer(config, radius), plan.method
     rule = "needs more for a newcomer than the global model, which is all that a bundle has"
-    plain = method.offer is None and method.predict is None
+    plain = method.offer is None and method.predict is None and not method.shows
     require(plain, "method.name", method.name, rule, "measure newcomers within the run: data.new_clients = 0.2")
 
     def solve(x: PyTree | None, first: PyTree, view: View, turn: Turn) -> PyTree:

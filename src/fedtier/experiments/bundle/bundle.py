@@ -15,6 +15,7 @@ from ... import trees
 from ...compilation import jitted
 from ...datasets import Preparation
 from ...errors import NOTHING, FedtierError, require
+from ...own_code.own_models.contract import OwnModel, logits_of
 from ...problem import Model
 from ...problem.models import Apply
 from ...storage import array_files, named_arrays
@@ -24,7 +25,7 @@ from ..models import Recipe
 from .about import FILE, About
 from .predictions import Predictions, predictions_of
 from .rows import Given, read_rows
-from .stored import FORMAT, HINT, Personal, Stored
+from .stored import FORMAT, HINT, Personal, Stored, own_models
 
 GLOBAL, PERSONAL, FOLDER = "global.safetensors", "personal.safetensors", "bundle"
 BLOCK = 256  # rows that are predicted at once
@@ -57,7 +58,7 @@ class Bundle:
             file = ArrayFile(place / GLOBAL, FORMAT, HINT)
             file.require_shapes(_stacked(like, len(about.seeds)))
             model = named_arrays.from_arrays(file.one((s,)), like, str(file.path))
-        models = Stored(place / PERSONAL, names, like, len(about.seeds), s) if names else {}
+        models = Stored(place / PERSONAL, names, like, len(about.seeds), s) if names else own_models(place.parent, seed)
         return cls(about, seed, model, Personal(models, about.why))
 
     def save(self, folder: str | Path) -> Path:
@@ -69,6 +70,9 @@ class Bundle:
             has_global=self.model is not None,
         )
         models = [self.personal[name] for name in self.personal]
+        opaque = [name for name, model in zip(self.personal, models, strict=True) if isinstance(model, OwnModel)]
+        rule = "is a model of the client's own, in a format of its own, which a bundle does not hold"
+        require(not opaque, "client", opaque[0] if opaque else "", rule, "predict with the run's own folder")
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves)[None], *models) if models else None
         return write(Path(folder), about, None if self.model is None else trees.map(lambda a: a[None], self.model), stacked)
 
@@ -108,7 +112,10 @@ class Bundle:
 
     def outputs(self, inputs: np.ndarray, client: str | None = None) -> np.ndarray:
         """[N, K] of prepared inputs: a logit per class, or the prepared label of a regression."""
-        parameters = trees.map(jax.numpy.asarray, self.parameters(client))
+        found = self.parameters(client)
+        if isinstance(found, OwnModel):
+            return logits_of(found.predict_proba(inputs), len(inputs), self.about.recipe.outputs, str(client))[0]
+        parameters = trees.map(jax.numpy.asarray, found)
         return apply_in_blocks(self._apply, parameters, inputs)
 
     def predict(self, rows: object, client: str | None = None) -> Predictions:

@@ -77,6 +77,8 @@ def _why(experiment: Experiment, kept: bool, clients: int) -> str:
     if kept:
         rule = f"models of {clients} of the {experiment.clients} clients are kept (run.eval_clients)"
         return f"{rule}; `fedtier adapt` makes one for any client from its rows"
+    if experiment.own is not None:
+        return "clients have models of their own, in the run's folder and not in its bundle"
     if experiment.method.predict is not None:
         return f"a client of {experiment.method.name} predicts by its rows beside the global model, and a bundle has no rows"
     if not np.asarray(experiment.federation.train.size).any():

@@ -1,0 +1,1 @@
+"""Four sites with four kinds of models, and a server with a net."""
