@@ -42,6 +42,7 @@ def same_run(found, wanted):
         same_rows(row, other)
 
 
+@pytest.mark.slow
 def test_between_sites_the_numbers_are_those_of_the_simulation_and_each_site_predicts(tmp_path):
     simulated = run_experiment(setup(tmp_path, *OWN, "run.rounds=2", "run.eval_every=2"), tmp_path / "sim", progress=QUIET)
     result = between(tmp_path / "fed", sites(tmp_path / "fed"))

@@ -36,6 +36,7 @@ def run(tmp_path_factory):
     return run_experiment(configuration.load_config(None, SETTINGS), tmp_path_factory.mktemp("own") / "run", progress=QUIET)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_and_resumed_ends_where_the_other_does_and_both_predict(run, tmp_path):
     config = configuration.load_config(None, [*SETTINGS, "run.rounds=2"])
     run_experiment(config, tmp_path / "run", progress=QUIET)

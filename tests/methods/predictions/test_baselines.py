@@ -89,6 +89,7 @@ def softmaxed(logits):
     return e / e.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"fusion": "models"}, {"fusion": "predictions"}])
 def test_feddf_keeps_the_contract(options):
     claims = ("states keep their shapes and types", "messages survive the codec", "H = 0 for all is as if nobody had replied")

@@ -70,6 +70,7 @@ def test_first_order_lacks_what_the_client_would_follow_and_guided_has_it():
     np.testing.assert_allclose(estimate({"guidance": 0.0}), estimate({"guidance": 0.0, "estimator": "guided"}), atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.known_answer("codistil")
 def test_two_values_along_a_random_direction_are_right_on_average():
     """F is quadratic, so that the mean over directions is the gradient itself; n = P directions give it within their spread."""
@@ -95,6 +96,7 @@ def test_rows_that_nobody_has_labels_for_are_no_rows_of_f1():
     assert (int(view.start), int(view.size)) == (6, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"estimator": "guided", "decimals": 1, "top": 1, "noise": 0.1}, {"uplink": "values"}])
 def test_every_estimator_and_coarse_predictions_keep_the_contract(options):
     claims = ("states keep their shapes and types", "messages survive the codec", "H = 0 for all is as if nobody had replied")
