@@ -84,8 +84,9 @@ def test_every_kind_learns_a_class_that_it_was_only_taught_and_comes_to_the_same
     assert np.mean(alone.argmax(axis=1)[third] == 2) < 0.2
 
 
+@pytest.mark.extras
 def test_a_module_of_pytorch_learns_likewise():
-    torch = pytest.importorskip("torch")
+    import torch
     from torch import nn
 
     from fedtier.own_code.own_models.torch_net import TorchNet
