@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from .. import trees
 from ..errors import NOTHING, FedtierError, require
