@@ -23,8 +23,8 @@ HOMES = {
         "MethodChoice", "ModelChoice", "agnostic", "apfl", "cfl", "cnn", "codistil", "coordinate_median", "decomfl", "ditto",
         "fedadagrad", "fedadam", "fedasync", "fedavg", "fedavgm", "fedbn", "fedbuff", "feddf", "feddyn", "fedexp", "fedmac",
         "fedmd", "fednova", "fedper", "fedprox", "fedrep", "fedrzo", "fedyogi", "ifca", "knn_per", "lg_fedavg", "linear",
-        "local_only", "method", "mlp", "model", "moon", "per_fedavg", "pfedme", "rfa", "scaffold", "server_only", "shrofbo",
-        "simfbo", "softmax", "trimmed_mean", "zo_hfl", "zoopfl",
+        "local_only", "method", "mlp", "mocha", "model", "moon", "per_fedavg", "pfedme", "rfa", "scaffold", "server_only",
+        "shrofbo", "simfbo", "softmax", "trimmed_mean", "zo_hfl", "zoopfl",
     ),
     "library.train": ("train",),
     "library.compare": ("Table", "compare"),
@@ -58,9 +58,9 @@ __all__ = [
     "fedbn", "fedbuff", "feddf", "feddyn", "federate", "federation", "fedexp", "fedmac", "fedmd", "fednova", "fedper",
     "fedprox", "fedrep", "fedrzo", "fedyogi", "fine_tune", "first_order", "global_model", "guided", "half_space", "huber",
     "huber_error", "ifca", "keys", "knn_per", "l1_ball", "lg_fedavg", "linear", "load", "local_only", "lower_level", "method",
-    "methods", "mlp", "model", "moon", "on_part", "orthant", "orthogonal", "per_fedavg", "pfedme", "problem", "product",
-    "projected_sgd", "quadratic", "rfa", "scaffold", "schedules", "server_only", "shrofbo", "simfbo", "simplex", "softmax",
-    "sphere", "squared_error", "supervised", "theory", "train", "trees", "trimmed_mean", "zo_hfl", "zoopfl",
+    "methods", "mlp", "mocha", "model", "moon", "on_part", "orthant", "orthogonal", "per_fedavg", "pfedme", "problem",
+    "product", "projected_sgd", "quadratic", "rfa", "scaffold", "schedules", "server_only", "shrofbo", "simfbo", "simplex",
+    "softmax", "sphere", "squared_error", "supervised", "theory", "train", "trees", "trimmed_mean", "zo_hfl", "zoopfl",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # what an editor completes
@@ -105,6 +105,7 @@ if TYPE_CHECKING:  # what an editor completes
         local_only,
         method,
         mlp,
+        mocha,
         model,
         moon,
         per_fedavg,

@@ -58,9 +58,9 @@ def close(found, wanted):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 * max(float(np.abs(b).max()), 1e-30))
 
 
-# Two need a model with features (the battery has one); fedrep sends nothing of a linear model, which is all head, and its few
-# steps leave the client's own head large but finite.
-APART = ("moon", "knn_per", "fedrep")
+# Two need a model with features and mocha a model at all (the battery has one); fedrep sends nothing of a linear model, which
+# is all head, and its few steps leave the client's own head large but finite.
+APART = ("moon", "knn_per", "mocha", "fedrep")
 
 
 @pytest.mark.slow

@@ -472,6 +472,7 @@ def test_what_others_may_ask_about_a_method():
         "fedmac": (False, 5, True, False, False),
         "moon": (False, 1, True, False, False),
         "knn_per": (False, 1, True, True, False),
+        "mocha": (False, 1, False, False, False),
         "fedbuff": (False, 1, True, False, False),
         "fedasync": (False, 1, True, False, False),
         "codistil": (True, 1, False, False, False),

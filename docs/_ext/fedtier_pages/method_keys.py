@@ -167,7 +167,7 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "shared_sparsity": ("gamma_w: how strongly the global model is drawn to 0, number by number.", "", 0.01),
     "width": ("rho: numbers smaller than this are drawn to 0 in proportion, larger ones all alike.", "distance", 0.1),
     "ridge": (
-        "Adds ridge/2 |theta|^2 to a client's loss: without it the loss may have no minimum; 0 as published.",
+        "Adds ridge/2 |theta|^2 to a client's loss: FedMac's may have no minimum without it (0 as published); MOCHA's lambda.",
         "",
         1.0,
     ),
@@ -211,6 +211,13 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "decimals": ("Digits of a probability that leaves a client; 0: all.", "digits", 2),
     "top": ("Classes of which a probability leaves a client; 0: all.", "classes", 3),
     "noise": ("Deviation of what is added to a probability that leaves a client.", "", 0.05),
+    "loss": (
+        "Of a row: hinge, one output against the rest, or squared; auto: hinge for classes, squared for numbers.",
+        "",
+        "squared",
+    ),
+    "relate_every": ("Which clients are alike is learnt anew after so many rounds; 0: never, each is alone.", "rounds", 5),
+    "shrinkage": ("s: how far the matrix of who is like whom is drawn to that where nobody is.", "share", 0.3),
     "neighbours": ("k: of the client's own rows, so many of the nearest have a say.", "rows", 5),
     "stored": ("The most rows that a client remembers; of more, the first.", "rows", 500),
     "distance_scale": ("s: a row at distance d says exp(-d/s).", "distance", 0.3),

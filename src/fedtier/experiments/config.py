@@ -37,7 +37,8 @@ Share = float
 RENAMED = {"method.cohort": "method.remembered", "method.estimates": "method.remembered"}  # keys of earlier versions
 Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
 CLOCK = ("speed_spread", "step_seconds", "latency")
-MODELS = ("linear", "softmax", "logistic", "mlp", "cnn", "lenet", "pfl_cnn", "zo_cnn", "zo_cnn_wide", "residual")
+LINEAR_MODELS = ("linear", "softmax")
+MODELS = (*LINEAR_MODELS, "logistic", "mlp", "cnn", "lenet", "pfl_cnn", "zo_cnn", "zo_cnn_wide", "residual")
 DRAWN_ROWS = (
     "test_share",
     "test_seed",
@@ -658,6 +659,7 @@ def _check_together(config: Config) -> None:
     judges.check_names(run.metrics)
     _check_data(data)
     _check_server(config)
+    _check_linear(config)
     _check_attack(config)
 
 
@@ -736,6 +738,13 @@ def _check_split(data: Data) -> None:
     for key in DRAWN_ROWS:
         value = getattr(data, key)
         require(value == Data.model_fields[key].default, f"data.{key}", value, rule, "leave it out")
+
+
+def _check_linear(config: Config) -> None:
+    """Refuses a net of ours for a method that is for linear models alone; others are known when they are made."""
+    fits = not config.method.entry.linear or config.model.name not in MODELS or config.model.name in LINEAR_MODELS
+    rule = f"{config.method.name} is for linear models with weights for every output"
+    require(fits, "model.name", config.model.name, rule, "softmax, or linear where the label is a number")
 
 
 def _check_server(config: Config) -> None:

@@ -125,6 +125,7 @@ fedbn = _factory("fedbn")
 lg_fedavg = _factory("lg_fedavg")
 fedmac = _factory("fedmac")
 knn_per = _factory("knn_per")
+mocha = _factory("mocha")
 rfa = _factory("rfa")
 trimmed_mean = _factory("trimmed_mean")
 coordinate_median = _factory("coordinate_median")
@@ -144,7 +145,7 @@ feddf = _factory("feddf")
 
 FACTORIES = (
     zo_hfl, fedavg, fedprox, scaffold, fednova, fedavgm, fedadagrad, fedadam, fedyogi, fedexp, agnostic, feddyn, moon,
-    server_only, local_only, ditto, apfl, pfedme, per_fedavg, fedper, fedrep, fedbn, lg_fedavg, fedmac, knn_per, rfa,
+    server_only, local_only, ditto, apfl, pfedme, per_fedavg, fedper, fedrep, fedbn, lg_fedavg, fedmac, knn_per, mocha, rfa,
     trimmed_mean, coordinate_median, decomfl, fedrzo, zoopfl, simfbo, shrofbo, ifca, cfl, fedbuff, fedasync,
     codistil, fedmd, feddf,
 )  # fmt: skip

@@ -28,6 +28,7 @@ from .personalised.apfl import apfl
 from .personalised.ditto import ditto
 from .personalised.fedmac import fedmac
 from .personalised.knn_per import knn_per
+from .personalised.mocha import mocha
 from .personalised.partial import fedbn, fedper, fedrep, lg_fedavg
 from .personalised.per_fedavg import per_fedavg
 from .personalised.pfedme import pfedme
@@ -101,6 +102,7 @@ __all__ = [
     "local_only",
     "lower_level",
     "make",
+    "mocha",
     "moon",
     "orthogonal",
     "per_fedavg",

@@ -249,3 +249,10 @@ FEDDF = """@inproceedings{lin2020ensemble,
   booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
   year = {2020}
 }"""
+
+MOCHA = """@inproceedings{smith2017federated,
+  title = {Federated Multi-Task Learning},
+  author = {Smith, Virginia and Chiang, Chao-Kai and Sanjabi, Maziar and Talwalkar, Ameet S.},
+  booktitle = {Advances in Neural Information Processing Systems (NeurIPS)},
+  year = {2017}
+}"""

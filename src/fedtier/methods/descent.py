@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import optax
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
 from ..errors import NOTHING, FedtierError, not_negative, require, whole
@@ -127,14 +127,19 @@ def _shortened(g: PyTree, limit: ArrayLike) -> PyTree:
 
 def _refuse_ascent(optimiser: optax.GradientTransformationExtraArgs, x: PyTree) -> None:
     """Tries the first step on a gradient of ones: it must not point along it."""
-    with jax.ensure_compile_time_eval():
+
+    def first() -> Float[Array, ""]:
         zeros, ones = (trees.map(lambda a, c=c: jnp.full(a.shape, c, a.dtype), x) for c in (0, 1))
-        try:
-            update, _ = optimiser.update(ones, optimiser.init(zeros), zeros, round=0)
-        except TypeError as error:
-            rule = f"its optimiser asks for more than the gradient: {error}"
-            raise FedtierError("server", NOTHING, rule, "use one without a line search, such as optax.adam(3e-3)") from error
-        along = trees.dot(update, ones)
-        ascends = not isinstance(along, Tracer) and bool(along > 0)  # the traced step of a search was checked by its name
+        update, _ = optimiser.update(ones, optimiser.init(zeros), zeros, round=0)
+        return trees.dot(update, ones)
+
+    try:
+        traced = jax.make_jaxpr(first)()
+    except TypeError as error:
+        rule = f"its optimiser asks for more than the gradient: {error}"
+        raise FedtierError("server", NOTHING, rule, "use one without a line search, such as optax.adam(3e-3)") from error
+    if any(isinstance(value, Tracer) for value in traced.consts):
+        return  # the traced step of a search was checked by its name
+    ascends = float(jax.jit(first).lower().compile()()) > 0  # one program: op by op it takes dozens of compilations
     hint = "descent(optax.adam(3e-3)), or descent(by_round(optax.scale_by_adam(), 3e-3))"
     require(not ascends, "server", NOTHING, "its optimiser climbs: a bare transformation does not include -lr", hint)

@@ -20,4 +20,5 @@ class Entry(NamedTuple):
     summary: str
     reference: str = ""  # BibTeX; empty for the references of our own
     recommended: Mapping[str, Any] = {}  # the keys of preset = "recommended" that differ from the paper's
+    linear: bool = False  # is it for linear models alone?
     grid: Mapping[str, list[float]] = {}  # what a tuned comparison searches: 16 points, a step by its size

@@ -116,11 +116,12 @@ def make(
     return averaged(projected(row.factory(problem, **parts), count), power)
 
 
-def sketch(name: str | Entry, given: dict[str, Any], *, central: bool = True) -> Method:
-    """The method on a problem of zeros: refuses what `make` would refuse, and can be asked about its facts."""
+def sketch(name: str | Entry, given: dict[str, Any], *, central: bool = True, model: Model | None = None) -> Method:
+    """The method on a problem of zeros, and on `model` or one that says nothing: refuses what `make` would refuse, and can be
+    asked about its facts."""
     nothing = Bilevel(lambda x, rows: jnp.zeros(()), lambda x, y, spec: jnp.zeros(()), lambda x, y, rows, spec: jnp.zeros(()))
     blank = Model("nothing", lambda key: (), *[lambda x, inputs: jnp.zeros((inputs.shape[0], 1))] * 2)
-    return make(name, nothing._replace(central=central, model=blank, outputs=1), given)
+    return make(name, nothing._replace(central=central, model=model or blank, outputs=1), given)
 
 
 def names_with(fact: str) -> list[str]:

@@ -1,7 +1,8 @@
 """The list of methods: what each keeps at a client, what a client sends, and what it needs; measured, not written down.
 
-Shapes tell the state and the reply, of a small net: nothing is computed. A method has a personal model of its own where,
-with the keys of its paper, a client's model is something else than the global one; with the recommended keys all fine-tune it.
+Shapes tell the state and the reply, of a small net or, by a method for those alone, of a linear model: nothing is computed.
+A method has a personal model of its own where, with the keys of its paper, a client's model is something else than the global
+one; with the recommended keys all fine-tune it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from .. import keys, trees
 from ..errors import choice
 from ..federation import View
 from ..methods import Method, registry, turn_of
-from ..problem import Rows, Spec
+from ..problem import Rows, Spec, softmax
+from ..problem.models import Linear
 from ..protocol.shapes import Shapes, message_shapes
 from ..storage.json_value import Json
 from .layout import folded
@@ -49,7 +51,13 @@ def net(width: int) -> Net:
     return Net(**{name: Layer(shape((o, i), jnp.float32), shape((o,), jnp.float32)) for name, (o, i) in layers.items()})  # pyright: ignore[reportArgumentType]
 
 
+def linear(inputs: int) -> Linear:
+    """A linear model with 10 outputs, for methods that are for linear models alone."""
+    return jax.eval_shape(softmax(inputs, 10).init, keys.root(0))
+
+
 NARROW, WIDE = net(64), net(128)
+SIZES = (trees.size(NARROW), trees.size(WIDE))
 
 
 class Size(NamedTuple):
@@ -59,10 +67,10 @@ class Size(NamedTuple):
     others: int
 
     @classmethod
-    def of(cls, few: int, many: Callable[[], int]) -> Size:
+    def of(cls, few: int, many: Callable[[], int], sizes: tuple[int, int] = SIZES) -> Size:
         """From the numbers for the narrow model, and where they are not plainly some models and a few, those for the wide one:
-        what grows with the model is counted in models, a part of one as such."""
-        n, N = trees.size(NARROW), trees.size(WIDE)
+        what grows with the model is counted in models, a part of one as such. `sizes`: of the two models."""
+        n, N = sizes
         whole, rest = divmod(few, n)
         if rest <= FEW:
             return cls(whole, rest)
@@ -111,19 +119,24 @@ class Wish(NamedTuple):
 def facts_of(name: str) -> Facts:
     """The facts of a method of the registry."""
     spec = Spec(np.float32(1.0), np.float32(np.inf), np.float32(1.0))
-    view = jax.eval_shape(_view)
-    ours, papers = (registry.sketch(name, _method_keys(name, preset)) for preset in ("recommended", "paper"))
+    plain = registry.METHODS[name].linear
+    model, narrow, wide = (softmax(64, 10), linear(64), linear(128)) if plain else (None, NARROW, WIDE)
+    ours, papers = (registry.sketch(name, _method_keys(name, preset), model=model) for preset in ("recommended", "paper"))
 
-    def measured(x: Net) -> tuple[PyTree, Shapes]:
-        """A client's state, and the messages."""
-        server, client = jax.eval_shape(ours.server_init, x), jax.eval_shape(ours.client_init, x, spec)
-        return client, message_shapes(ours, server, client, view, spec, CLIENTS)
+    def view(x: PyTree) -> View:
+        return jax.eval_shape(lambda: _view(x.weight.shape[1] if plain else 64))
 
-    client, shapes = measured(NARROW)
-    state = Size.of(_numbers(client), lambda: _numbers(measured(WIDE)[0]))
-    sends = Size.of(_numbers(shapes.up), lambda: _numbers(measured(WIDE)[1].up))
-    alone = registry.sketch(name, _method_keys(name, "recommended"), central=False)
-    return Facts(state, sends, alone.needs_server_data, not shapes.silent, _has_own_model(papers, NARROW, view, spec))
+    def state_of(x: PyTree) -> PyTree:
+        return jax.eval_shape(ours.client_init, x, spec)
+
+    def messages(x: PyTree) -> Shapes:
+        return message_shapes(ours, jax.eval_shape(ours.server_init, x), state_of(x), view(x), spec, CLIENTS)
+
+    shapes, sizes = messages(narrow), (trees.size(narrow), trees.size(wide))
+    state = Size.of(_numbers(state_of(narrow)), lambda: _numbers(state_of(wide)), sizes)
+    sends = Size.of(_numbers(shapes.up), lambda: _numbers(messages(wide).up), sizes)
+    alone = registry.sketch(name, _method_keys(name, "recommended"), central=False, model=model)
+    return Facts(state, sends, alone.needs_server_data, not shapes.silent, _has_own_model(papers, narrow, view(narrow), spec))
 
 
 def _method_keys(name: str, preset: str) -> dict[str, Any]:
@@ -132,8 +145,8 @@ def _method_keys(name: str, preset: str) -> dict[str, Any]:
     return {key: value for key, value in registry.defaults(name, preset).items() if key in own}
 
 
-def _view() -> View:
-    rows = Rows(jnp.zeros((CLIENTS, 64)), jnp.zeros(CLIENTS, jnp.int32))
+def _view(features: int) -> View:
+    rows = Rows(jnp.zeros((CLIENTS, features)), jnp.zeros(CLIENTS, jnp.int32))
     return View(rows, jnp.arange(CLIENTS), jnp.asarray(0), jnp.asarray(CLIENTS))
 
 

@@ -17,6 +17,8 @@ from rich.table import Table
 
 from ..experiments.comparison import METRICS
 from ..experiments.outcomes import Interval, Outcome, paired, score, values
+from ..methods import registry
+from ..own_code.by_path import short
 from ..storage.json_value import Json
 from . import findings, layout
 from .layout import Grid, folded
@@ -25,6 +27,8 @@ from .strict_json import known
 BEST, LEVEL, BETTER, WORSE = "★", "≈", "▲", "▼"
 ONCE = "personal: the mean over clients, each on its own test rows, where a client counts once, however few rows it has"
 BY_ROWS = "by rows: every client's test row counts once"
+UNTRAINED = "parts of the model stay at the clients, and the global model has them as at the start: judge the personal models"
+OF_GLOBAL = {"global", "global_on_clients", "rmse", "mae", "r2", "loss"}  # metrics of the global model
 
 
 class Line(NamedTuple):
@@ -236,7 +240,15 @@ def note(outcome: Outcome, differences: bool = True) -> str:
         parts.append(f"Δ: difference to {outcome.comparison.baseline}, paired by seed")
     said = {"personal": ONCE, "personal_rmse": ONCE, "personal_by_rows": BY_ROWS}
     parts += dict.fromkeys(words for metric, words in said.items() if metric in outcome.comparison.metrics)
-    return "; ".join(parts)
+    return "; ".join([*parts, *_partial(outcome)])
+
+
+def _partial(outcome: Outcome) -> list[str]:
+    """Says whose global model is not to be judged, where a table shows how good it is."""
+    shown = OF_GLOBAL & set(outcome.comparison.metrics)
+    named = {cell.method or short(cell.config.method.name): cell.config.method for cell in outcome.comparison.cells}
+    whose = [name for name, method in named.items() if registry.sketch(method.entry, method.options).partial] if shown else []
+    return [f"{findings.joined(whose)}: {UNTRAINED}"] if whose else []
 
 
 def marks_note(outcome: Outcome, differences: bool = True) -> str:

@@ -10,6 +10,7 @@ from .apfl import apfl
 from .ditto import ditto
 from .fedmac import fedmac
 from .knn_per import knn_per
+from .mocha import mocha
 from .partial import fedbn, fedper, fedrep, lg_fedavg
 from .per_fedavg import per_fedavg
 from .pfedme import pfedme
@@ -155,6 +156,20 @@ def knn_per_keys(
     return more | {"weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
 
 
+def mocha_keys(
+    *,
+    loss: str = "auto",
+    ridge: Real = 0.01,
+    relate_every: int = 10,
+    shrinkage: float = 0.1,
+    members: int = 100,
+    stored: int = 1000,
+    batch: int = 32,
+) -> Parts:
+    relations = {"relate_every": relate_every, "shrinkage": shrinkage, "members": members}
+    return relations | {"loss": loss, "ridge": ridge, "stored": stored, "batch": batch}
+
+
 ENTRIES = {
     "ditto": Entry(
         ditto, ditto_keys, "Ditto", "personal", "FedAvg, and a personal model beside it that is pulled towards the global one",
@@ -197,5 +212,10 @@ ENTRIES = {
     "knn_per": Entry(
         knn_per, knn_per_keys, "kNN-Per", "personal", "FedAvg, and each client's own rows beside it as a memory, for nets",
         bibtex.KNN_PER, recommended=CLIENT, grid={"client_lr": SIZES, "distance_scale": [0.3, 1.0]},
+    ),
+    "mocha": Entry(
+        mocha, mocha_keys, "MOCHA", "personal", "linear models of one's own, with a matrix of who is like whom that is learnt",
+        bibtex.MOCHA, linear=True,
+        grid={"ridge": [float(f"{step}e-{place}") for place in (5, 4, 3, 2, 1) for step in (1, 2, 5)] + [1.0]},
     ),
 }  # fmt: skip

@@ -112,4 +112,5 @@ def partial(name: str, problem: Bilevel, kept: str, kept_steps: int | None, loca
         global_model=lambda server: join(server.x, server.start),
         personal_model=personal_model,
         foreign=False,
+        partial=True,
     )

@@ -108,5 +108,6 @@ def zoopfl(
         global_model=lambda server: server.x,
         personal_model=personal_model,
         seat=True,
+        partial=True,
         sums=Sums(share_of(weighting), lambda server, total, opening: moved(server, total.mean)),
     )
