@@ -219,6 +219,6 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "relate_every": ("Which clients are alike is learnt anew after so many rounds; 0: never, each is alone.", "rounds", 5),
     "shrinkage": ("s: how far the matrix of who is like whom is drawn to that where nobody is.", "share", 0.3),
     "neighbours": ("k: of the client's own rows, so many of the nearest have a say.", "rows", 5),
-    "stored": ("The most rows that a client remembers; of more, the first.", "rows", 500),
+    "stored": ("The most rows of a client that are remembered; of more, the first, and a warning says so.", "rows", 500),
     "distance_scale": ("s: a row at distance d says exp(-d/s).", "distance", 0.3),
 }

@@ -22,6 +22,7 @@ from jaxtyping import PyTree
 
 from ..compilation import jitted
 from ..datasets import Dataset, Preparation
+from ..engines.engine import tell_unused_rows
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
 from ..experiments.assemble import Algorithm, algorithm, own_learner
@@ -291,6 +292,7 @@ def _played(plan: Algorithm, table: SiteTable, view: View, held_view: View, trai
     client = jax.eval_shape(method.client_init, x, blank)
     shapes = message_shapes(method, jax.eval_shape(method.server_init, x), client, view, blank, 1)
     _check_uplink(table, x, shapes.up, method.shows)
+    tell_unused_rows(method, train)
 
     # A solver, or a model, of another framework is called from plain Python: it has no compiled form.
     plainly = table.solver is not None or table.model is not None

@@ -9,6 +9,7 @@ Each is a Protocol below. An engine of several seeds takes and gives the same wi
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -19,7 +20,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from .. import keys, trees
-from ..errors import FedtierError, require, whole
+from ..errors import FedtierError, FedtierWarning, require, whole
 from ..federation import Federation, Plan, View
 from ..methods import ring
 from ..methods.method import Method, Opening, Round, Turn
@@ -153,10 +154,21 @@ def keep_seeds(which: Bool[Array, "seeds"], state: State, before: State) -> Stat
 
 
 def check_federation(method: Method, federation: Federation) -> None:
-    """Refuses a federation that the method cannot run on, before anything is traced."""
+    """Refuses a federation that the method cannot run on, before anything is traced; says which rows it leaves unused."""
+    tell_unused_rows(method, federation.train.size)
     if method.needs_server_data and not isinstance(federation.server.size, Tracer):
         rows = int(np.min(federation.server.size))
         require(rows > 0, "server_share", rows, f"{method.name} needs rows at the server", "build(..., server_share=0.3)")
+
+
+def tell_unused_rows(method: Method, rows: Table | int) -> None:
+    """Warns where a client has more rows than the method stores; `rows`: of each client."""
+    if not method.stored or isinstance(rows, Tracer):
+        return
+    most = int(np.max(rows, initial=0))
+    if most > method.stored:
+        words = f"stored = {method.stored}: of a client's rows {method.name} uses the first {method.stored} alone"
+        warnings.warn(f"{words}, and one has {most}; stored = {most} takes all", FedtierWarning, stacklevel=2)
 
 
 def check_rounds(plan: Plan, first: int, count: int) -> None:

@@ -257,6 +257,7 @@ class Method(NamedTuple):
     buffer: int = 0  # replies after which the server makes a step, each to a broadcast of its own age; 0: rounds wait for all
     lower_level: bool = False  # is the personal model y_i(x), the solution of the lower level?
     partial: bool = False  # do parts of the model stay at the clients, so that the global one has them as at the start?
+    stored: int = 0  # of a client's rows it uses so many, the first; 0: all
     sums: Sums | None = None  # does a round depend on its replies through sums alone? None: it may not
     shows: int = 0  # rows of the server that every client sees without labels (`View.shown`), told once before round 0
     coupling: Coupled | None = None  # f2 of a client's personal model, where it is not problem.f2

@@ -88,6 +88,7 @@ def knn_per(
         local=at_client,
         personal_model=lambda client, x, view, spec, turn: x,
         predict=predict,
+        stored=stored,
     )
 
 

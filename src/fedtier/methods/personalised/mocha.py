@@ -15,7 +15,7 @@ its own support vector machine, or its own ridge regression. Differences from th
 one client whatever m is (there tr Sigma = 1), and s > 0: while some w_t is 0, (W^T W)^{1/2} has no inverse, and client t could
 never move. There is no global model. The personal model is w_t after H_t steps more; a client that was never heard begins at
 the mean of the others. Not for nets, nor for more than some hundred clients: Sigma has m^2 numbers. State: a number for each
-output and row, for the first `stored` rows of a client.
+output and row, for the first `stored` rows of a client; the others are not used, and a warning says so.
 """
 
 from __future__ import annotations
@@ -109,4 +109,5 @@ def mocha(
         global_model=lambda server: None,
         personal_model=personal_model,
         offer=lambda server, turn: server.start(turn.client, ridge),
+        stored=stored,
     )
