@@ -7,11 +7,12 @@ The same address gives the same draw in every engine, in any order, on any machi
 
 from __future__ import annotations
 
+import functools
 from enum import IntEnum
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Int, Key
+from jaxtyping import Array, ArrayLike, Int, Key, UInt32
 
 
 class Tag(IntEnum):
@@ -44,8 +45,12 @@ def at(key: Key[Array, ""], *address: ArrayLike) -> Key[Array, ""]:
     threefry in a program costs a tenth of a second of compilation."""
     if len(address) == 1:
         return jax.random.fold_in(key, address[0])
-    parts = jnp.stack([jnp.asarray(part, jnp.uint32) for part in address])
-    return jax.lax.fori_loop(0, len(address), lambda k, key: jax.random.fold_in(key, parts[k]), key)
+    return _folded(key, jnp.stack([jnp.asarray(part, jnp.uint32) for part in address]))
+
+
+@functools.partial(jax.jit, inline=True)  # traced once for all addresses of a length
+def _folded(key: Key[Array, ""], parts: UInt32[Array, "parts"]) -> Key[Array, ""]:
+    return jax.lax.fori_loop(0, parts.shape[0], lambda k, key: jax.random.fold_in(key, parts[k]), key)
 
 
 def below(key: Key[Array, ""], size: ArrayLike, count: int) -> Int[Array, "count"]:

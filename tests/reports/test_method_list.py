@@ -1,10 +1,12 @@
 """`fedtier methods`: facts that are measured, filters, 80 columns."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
 from fedtier.methods.registry import METHODS
+from fedtier.reports import method_list
 from fedtier.reports.layout import plain
 from fedtier.reports.method_list import NARROW, Facts, Size, Wish, chosen, facts_of, keys_table, list_table
 
@@ -55,6 +57,13 @@ def test_the_command_filters_shows_keys_and_refuses_unknown_words(fedtier):
     assert told["rfa"]["sends"] == {"models": 1.0, "numbers": 0} and told["rfa"]["paper"]["averaging"] == 0
     assert "did you mean 'robust'" in fedtier("methods", "--family", "robst")[2]
     assert "did you mean 'rfa'" in fedtier("methods", "rfaa")[2]
+
+
+@pytest.mark.slow
+def test_what_is_not_traced_changes_no_fact(monkeypatch):
+    short = {name: facts_of(name) for name in METHODS}
+    monkeypatch.setattr(method_list, "outlined", nullcontext)
+    assert {name: facts_of(name) for name in METHODS} == short
 
 
 @pytest.mark.slow

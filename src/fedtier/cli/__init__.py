@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import warnings
 from typing import Any
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Any] = {
 def main() -> None:
     """Entry point of the `fedtier` command."""
     warnings.showwarning = _show_warning
+    gc.set_threshold(50_000, 20, 20)  # tracing makes objects by the hundred thousand, most of which stay
     if sys.argv[1:] == ["--version"]:
         print(f"fedtier {__version__}")
         return

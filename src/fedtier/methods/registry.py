@@ -74,7 +74,8 @@ def defaults(name: str, preset: str) -> dict[str, Any]:
 
 def part_names(name: str | Entry) -> tuple[str, ...]:
     """The parts that the method's factory takes: estimator, local, server, personal, or some of them."""
-    return tuple(part for part in KINDS if part in inspect.signature(entry(name).factory).parameters)
+    taken = inspect.signature(entry(name).factory).parameters
+    return tuple(part for part in KINDS if part in taken)
 
 
 def make(
@@ -90,8 +91,8 @@ def make(
     give whole parts, such as server=descent(...), in place of their keys. `augment` and `private` are for the part `local`,
     `check` for the part `personal`: the share of `chosen`; `learner` are models of the clients' own, for a method that has a
     place for them."""
-    known, row = options(name), entry(name)
-    whole = {key: value for key, value in given.items() if key in part_names(name) and isinstance(value, KINDS[key].type)}
+    known, row, kinds = options(name), entry(name), part_names(name)
+    whole = {key: value for key, value in given.items() if key in kinds and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
     for key, value in given.items():
         if key in whole:

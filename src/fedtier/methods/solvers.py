@@ -17,6 +17,7 @@ from ..keys import Tag
 from ..problem import Augment, Bilevel
 from ..schedules import Schedule, StepSize, as_schedule, constant
 from .method import ClientSpec
+from .outline import is_outlined
 from .private_rows import RowNoise, noisy_gradient
 
 AHEAD = 32  # minibatches drawn at once: to start a draw costs as much as 50 more numbers of it (docs/scaling.md)
@@ -80,6 +81,8 @@ def walk(
     GPU is stopped and asked after every step of a loop whose length it does not know: for small models, which would wait
     more than they compute, loops have a fixed length there and are written out; steps beyond the last change nothing.
     """
+    if is_outlined():
+        return trees.zeros_like(y)
     steps = jnp.asarray(steps)
     fixed = jax.default_backend() != "cpu" and trees.size(y) <= SMALL  # docs/speed.md
     ahead = STRETCH if fixed else AHEAD

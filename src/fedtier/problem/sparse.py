@@ -29,9 +29,19 @@ def smooth_l1(x: PyTree, width: float) -> Float[Array, ""]:
     """phi(x) = width sum_j log cosh(x_j / width), of all numbers of the tree. Its gradient is tanh(x_j / width)."""
 
     def leaf(a: Array) -> Array:
-        return width * jnp.sum(jnp.logaddexp(a / width, -a / width) - math.log(2.0))
+        return width * jnp.sum(_log_cosh(a / width))
 
     return sum(jax.tree.leaves(trees.map(leaf, x)), jnp.zeros(()))
+
+
+@jax.custom_jvp
+def _log_cosh(u: Float[Array, "..."]) -> Float[Array, "..."]:
+    return jnp.logaddexp(u, -u) - math.log(2.0)
+
+
+@_log_cosh.defjvp
+def _(at: tuple[Array], along: tuple[Array]) -> tuple[Array, Array]:  # through logaddexp a gradient takes three times as long
+    return _log_cosh(at[0]), jnp.tanh(at[0]) * along[0]
 
 
 def correlated(

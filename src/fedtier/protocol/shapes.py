@@ -50,4 +50,4 @@ def message_shapes(method: Method, server: PyTree, client: PyTree, view: View, s
         offer = None if method.offer is None else method.offer(server, turn)
         return Shapes(shared, own, turn.key, up, offer)
 
-    return jax.eval_shape(messages, server, client, view, spec, keys.root(0))
+    return jax.eval_shape(messages, server, client, view, spec, jax.eval_shape(lambda: keys.root(0)))

@@ -1,12 +1,14 @@
 """The list of methods: what each keeps at a client, what a client sends, and what it needs; measured, not written down.
 
-Shapes tell the state and the reply, of a small net or, by a method for those alone, of a linear model: nothing is computed.
+Shapes tell the state and the reply, of a small net or, by a method for those alone, of a linear model: nothing is computed,
+and local steps, after which a model has the shapes that it had before, are not even traced.
 A method has a personal model of its own where, with the keys of its paper, a client's model is something else than the global
 one; with the recommended keys all fine-tune it.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ from .. import keys, trees
 from ..errors import choice
 from ..federation import View
 from ..methods import Method, registry, turn_of
+from ..methods.outline import outlined
 from ..problem import Rows, Spec, softmax
 from ..problem.models import Linear
 from ..protocol.shapes import Shapes, message_shapes
@@ -53,7 +56,7 @@ def net(width: int) -> Net:
 
 def linear(inputs: int) -> Linear:
     """A linear model with 10 outputs, for methods that are for linear models alone."""
-    return jax.eval_shape(softmax(inputs, 10).init, keys.root(0))
+    return jax.eval_shape(lambda: softmax(inputs, 10).init(keys.root(0)))
 
 
 NARROW, WIDE = net(64), net(128)
@@ -124,19 +127,21 @@ def facts_of(name: str) -> Facts:
     ours, papers = (registry.sketch(name, _method_keys(name, preset), model=model) for preset in ("recommended", "paper"))
 
     def view(x: PyTree) -> View:
-        return jax.eval_shape(lambda: _view(x.weight.shape[1] if plain else 64))
+        return _view(x.weight.shape[1] if plain else 64)
 
-    def state_of(x: PyTree) -> PyTree:
-        return jax.eval_shape(ours.client_init, x, spec)
+    @functools.cache
+    def measured(x: PyTree) -> tuple[PyTree, Shapes]:
+        """A client's state, and the messages."""
+        server, client = jax.eval_shape(lambda x, spec: (ours.server_init(x), ours.client_init(x, spec)), x, spec)
+        return client, message_shapes(ours, server, client, view(x), spec, CLIENTS)
 
-    def messages(x: PyTree) -> Shapes:
-        return message_shapes(ours, jax.eval_shape(ours.server_init, x), state_of(x), view(x), spec, CLIENTS)
-
-    shapes, sizes = messages(narrow), (trees.size(narrow), trees.size(wide))
-    state = Size.of(_numbers(state_of(narrow)), lambda: _numbers(state_of(wide)), sizes)
-    sends = Size.of(_numbers(shapes.up), lambda: _numbers(messages(wide).up), sizes)
+    with outlined():
+        (client, shapes), sizes = measured(narrow), (trees.size(narrow), trees.size(wide))
+        state = Size.of(_numbers(client), lambda: _numbers(measured(wide)[0]), sizes)
+        sends = Size.of(_numbers(shapes.up), lambda: _numbers(measured(wide)[1].up), sizes)
+        personal = _has_own_model(papers, narrow, view(narrow), spec)
     alone = registry.sketch(name, _method_keys(name, "recommended"), central=False, model=model)
-    return Facts(state, sends, alone.needs_server_data, not shapes.silent, _has_own_model(papers, narrow, view(narrow), spec))
+    return Facts(state, sends, alone.needs_server_data, not shapes.silent, personal)
 
 
 def _method_keys(name: str, preset: str) -> dict[str, Any]:
@@ -145,9 +150,15 @@ def _method_keys(name: str, preset: str) -> dict[str, Any]:
     return {key: value for key, value in registry.defaults(name, preset).items() if key in own}
 
 
+@functools.cache
 def _view(features: int) -> View:
-    rows = Rows(jnp.zeros((CLIENTS, features)), jnp.zeros(CLIENTS, jnp.int32))
-    return View(rows, jnp.arange(CLIENTS), jnp.asarray(0), jnp.asarray(CLIENTS))
+    """Some rows, by their shapes alone."""
+
+    def made() -> View:
+        rows = Rows(jnp.zeros((CLIENTS, features)), jnp.zeros(CLIENTS, jnp.int32))
+        return View(rows, jnp.arange(CLIENTS), jnp.asarray(0), jnp.asarray(CLIENTS))
+
+    return jax.eval_shape(made)
 
 
 def _numbers(tree: PyTree) -> int:
