@@ -21,7 +21,7 @@ from rich.table import Table
 
 from .. import keys, trees
 from ..errors import choice
-from ..federation import View
+from ..federation import View, shown_rows
 from ..methods import Method, registry, turn_of
 from ..methods.outline import outlined
 from ..problem import Rows, Spec, softmax
@@ -173,7 +173,8 @@ def _has_own_model(method: Method, x: PyTree, view: View, spec: Spec) -> bool:
     def look(x: PyTree, view: View, spec: Spec) -> PyTree:
         server, client, turn = method.server_init(x), method.client_init(x, spec), turn_of(0, 0, 1, keys.root(0))
         shared = method.global_model(server)
-        y = method.personal_model(method.briefed(client, server, turn), shared, view, spec, turn)
+        seen = view._replace(shown=shown_rows(view, method.shows)) if method.shows else view
+        y = method.personal_model(method.briefed(client, server, turn), shared, seen, spec, turn)
         pairs = zip(jax.tree.leaves(y), jax.tree.leaves(shared), strict=shared is not None)
         found.append(shared is None or any(a is not b for a, b in pairs))
         return y
