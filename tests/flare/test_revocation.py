@@ -163,6 +163,7 @@ def counted(folder: Path, client: int) -> int:
     return int(safetensors.numpy.load((folder / "checkpoint.safetensors").read_bytes())["last"][client])
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_while_one_site_renews_and_another_is_revoked_and_comes_back(tmp_path: Path) -> None:
     with federation(tmp_path, TABLES) as made:
         for site in made.sites:
