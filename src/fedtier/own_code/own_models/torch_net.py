@@ -24,8 +24,8 @@ class TorchNet:
         self.sizes: tuple[tuple[int, ...], int] = ((), 0)
 
     def fit(self, rows: Rows, guidance: Guidance) -> None:
-        import torch
-        from torch.nn.functional import cross_entropy
+        import torch  # pyright: ignore[reportMissingImports]
+        from torch.nn.functional import cross_entropy  # pyright: ignore[reportMissingImports]
 
         torch.manual_seed(guidance.seed)
         self.sizes = (rows.inputs.shape[1:], guidance.classes)
@@ -47,13 +47,13 @@ class TorchNet:
         self.weights = {name: value.detach().numpy().copy() for name, value in net.state_dict().items()}
 
     def predict_proba(self, inputs: np.ndarray) -> np.ndarray:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         with torch.no_grad():
             return torch.softmax(self._net().eval()(torch.from_numpy(np.array(inputs, np.float32))), 1).numpy()
 
     def _net(self) -> Any:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         net = self.make(*self.sizes)
         if self.weights:
@@ -63,7 +63,7 @@ class TorchNet:
 
 def cnn(shape: tuple[int, ...], classes: int) -> Any:
     """A small convolutional net for images [channels, height, width]."""
-    from torch import nn
+    from torch import nn  # pyright: ignore[reportMissingImports]
 
     channels, height, width = shape
     return nn.Sequential(
