@@ -172,7 +172,7 @@ def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, s
     rng = np.random.default_rng(3)
     fans = (shape[0] * side**2, 4 * side**2)
     kernels = tuple(rng.standard_normal((fan, 4)).astype(np.float32) for fan in fans)
-    biases = (rng.standard_normal(4).astype(np.float32), None)
+    biases = (jnp.asarray(rng.standard_normal(4), jnp.float32), None)
     inputs = rng.standard_normal((3, int(np.prod(shape)))).astype(np.float32)
 
     def value(form, kernels, inputs):

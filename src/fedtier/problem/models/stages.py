@@ -15,8 +15,8 @@ from jaxtyping import Array, Float
 from .layers import as_images, patches_of, pooled, product_of, shifted
 from .model import Inputs
 
-Kernels = Sequence[Float[Array, "patch out"]]
-Biases = Sequence[Float[Array, "out"] | None]
+Kernels = Sequence[Float[Array, "_ _"]]  # [patch, out]: no two have one size
+Biases = Sequence[Float[Array, "_"] | None]
 Pools = Sequence[bool]  # after which convolutions there is pooling
 
 
