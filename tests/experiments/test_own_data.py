@@ -66,7 +66,6 @@ def test_a_file_is_the_data_and_an_owner_means_natural_clients(tmp_path, fedtier
         (["data.task=regression"], "data.task"),
         (["data.rows=7"], "data.rows = 7: is not read with data.name = 'digits'[^$]*synthetic"),
         (["data.partition=iid", "data.alpha=3"], "data.alpha = 3.0: is not read with data.partition = 'iid'"),
-        (["data.min_rows=3"], "data.min_rows = 3: is not read with data.partition = 'dirichlet'"),
         (["data.classes_per_client=3"], "data.classes_per_client"),
         (["data.name=file"], "data.file = None: must name your file"),
         (["data.name=mnits"], r"data.name = 'mnits'[^$]*did you mean 'mnist'"),

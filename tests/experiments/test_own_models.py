@@ -51,6 +51,7 @@ def test_a_run_that_is_stopped_and_resumed_ends_where_the_other_does_and_both_pr
     assert len([*(run.folder / "own").iterdir()]) <= 6  # a personal model and a state of each client: the others are gone
 
 
+@pytest.mark.slow
 def test_a_bundle_to_give_away_does_not_hold_models_in_a_format_of_their_own(run, tmp_path):
     with pytest.raises(FedtierError, match="model of the client's own"):
         Bundle.load(run.folder).save(tmp_path / "away")

@@ -42,6 +42,7 @@ def test_no_row_judges_the_global_model_where_the_test_share_is_0(experiment):
     assert (held + train).sum(axis=1).tolist() == [1797, 1797]
 
 
+@pytest.mark.slow
 def test_a_personal_model_is_measured_as_it_is_after_so_many_steps_as_are_said_or_after_an_epoch(experiment):
     """FedAvg's fine-tuned model after 0 steps is the global one; after an epoch of its client's rows it is not."""
 

@@ -24,6 +24,7 @@ def played(method, federation, *plans, rounds=3):
     return [np.asarray(end.server.descent.x) for end in ends]
 
 
+@pytest.mark.slow
 def test_along_all_n_orthogonal_directions_it_does_not_matter_whose_they_are():
     """Then g_i is the gradient of a quadratic f2, whichever orthonormal basis it was measured in."""
     federation, _ = quadratic(n=3)

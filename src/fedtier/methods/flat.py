@@ -43,6 +43,8 @@ constant client step serves the baselines better than the paper's 0.1/(t + 1).""
 
 SIZES = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]
 """The sizes of a client's constant step that are searched: images want 0.001, small tables 0.3."""
+FINER = sorted([*SIZES, 0.0005, 0.002, 0.005, 0.02, 0.05, 0.15, 0.2, 0.5])
+"""The sizes of a client's step where nothing else is searched."""
 TUNING = [0.1, 0.3]
 """The sizes of the fine-tuning step that are searched."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...schedules import StepSize
 from .. import bibtex, personal
 from ..entry import Entry
-from ..flat import CLIENT, SIZES, TUNED, TUNING, Parts, Real, local, personal_rule
+from ..flat import CLIENT, FINER, SIZES, TUNED, TUNING, Parts, Real, local, personal_rule
 from .apfl import apfl
 from .ditto import ditto
 from .fedmac import fedmac
@@ -19,8 +19,6 @@ BY_ROWS = {"weighting": "data"}
 """Authors of personal methods count clients alike; a comparison of defaults counts them by their rows for all methods."""
 OUTER = {"proximity": 1.0, "outer_lr": 0.1}
 """For envelopes on a few dozens of rounds: with the published 15 and 0.005 the global model hardly moves."""
-FINER = sorted([*SIZES, 0.0005, 0.002, 0.005, 0.02, 0.05, 0.15, 0.2, 0.5])
-"""The sizes of a client's step where nothing else is searched."""
 
 
 def ditto_keys(

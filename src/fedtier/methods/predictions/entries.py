@@ -6,7 +6,7 @@ from ...errors import choice, require
 from ...schedules import StepSize
 from .. import bibtex
 from ..entry import Entry
-from ..flat import SERVER, Parts, local, server_descent
+from ..flat import FINER, SERVER, Parts, local, server_descent
 from .codistil import codistil
 from .disclosure import Disclosure
 from .feddf import feddf
@@ -114,7 +114,7 @@ ENTRIES = {
     ),
     "fedmd": Entry(
         fedmd, fedmd_keys, "FedMD", "predictions", "models of any kind reach a consensus on public rows; no global model",
-        bibtex.FEDMD, recommended={"client_lr": 0.1}, grid={"client_lr": [0.0003, 0.001, *SIZES, 0.3, 1.0]},
+        bibtex.FEDMD, recommended={"client_lr": 0.1}, grid={"client_lr": FINER},
     ),
     "feddf": Entry(
         feddf, feddf_keys, "FedDF", "predictions", "FedAvg whose average learns what the clients' models say of shared rows",
