@@ -20,7 +20,7 @@ from fedtier.protocol.validation import Reply, too_large
 from ..methods.federations import digits
 
 MODEL = softmax(64, 10)
-PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3)
+PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3)._replace(model=MODEL, outputs=10)
 BAD, ROUNDS = 3, 4
 
 

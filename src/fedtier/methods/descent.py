@@ -143,6 +143,7 @@ def _refuse_ascent(optimiser: optax.GradientTransformationExtraArgs, x: PyTree) 
         raise FedtierError("server", NOTHING, rule, "use one without a line search, such as optax.adam(3e-3)") from error
     if any(isinstance(value, Tracer) for value in traced.consts):
         return  # the traced step of a search was checked by its name
-    ascends = float(jax.jit(first).lower().compile()()) > 0  # one program: op by op it takes dozens of compilations
+    with jax.disable_jit(False):  # one program: op by op it takes dozens of compilations
+        ascends = float(jax.jit(first).lower().compile()()) > 0
     hint = "descent(optax.adam(3e-3)), or descent(by_round(optax.scale_by_adam(), 3e-3))"
     require(not ascends, "server", NOTHING, "its optimiser climbs: a bare transformation does not include -lr", hint)

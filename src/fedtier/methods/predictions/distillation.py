@@ -24,7 +24,7 @@ class Moved(NamedTuple):
 
 
 class Info(NamedTuple):
-    apart: Float[Array, ""]  # the divergence that is left after the distillation
+    step: Float[Array, ""]  # |x after the distillation - x before|
 
 
 def distilled(model: Model, server: ServerDescent, rows: int, x: PyTree, ups: Said, round: Round) -> tuple[PyTree, Info]:
@@ -42,8 +42,8 @@ def distilled(model: Model, server: ServerDescent, rows: int, x: PyTree, ups: Sa
 
     start = Descent(x, server.init(x).memory, ())
     after = server.step(nothing, start, jax.grad(loss), round.view, round.round, round.key)
-    x = trees.where(any_said, after.x, x)
-    return x, Info(loss(x))
+    end = trees.where(any_said, after.x, x)
+    return end, Info(trees.norm(trees.sub(end, x)))
 
 
 def taught_by(model: Model, x: PyTree, ups: Moved, rows: int, round: Round) -> tuple[PyTree, Said]:
