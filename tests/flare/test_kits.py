@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from fedtier.deploy.flare.authority import Sites, check_sites, provision
 from fedtier.deploy.flare.workspace import SIGNING, open_workspace, read_kit
@@ -17,7 +18,6 @@ from fedtier.protocol import Letters, ServerSeal, SiteSeal, read_identity
 pytestmark = pytest.mark.flare
 
 TABLE = {"name": "trial", "server": "localhost", "port": 18002, "sites": ["north", "south"], "valid_days": 730}
-CRYPTOGRAPHY = pytest.importorskip("cryptography.x509")
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +26,11 @@ def kits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def certificate(path: Path) -> Any:
-    return CRYPTOGRAPHY.load_pem_x509_certificate(path.read_bytes())
+    return x509.load_pem_x509_certificate(path.read_bytes())
 
 
 def common_name(path: Path) -> str:
-    return certificate(path).subject.get_attributes_for_oid(CRYPTOGRAPHY.NameOID.COMMON_NAME)[0].value
+    return certificate(path).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
 
 
 @pytest.mark.parametrize(
