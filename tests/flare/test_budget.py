@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fedtier.deploy.flare import listener
 from fedtier.deploy.flare.authority import check_sites, provision
 from fedtier.deploy.flare.budget import BURST, Budget, Rate
 from fedtier.deploy.flare.peers import PARTIES, Peer, Peers
@@ -56,6 +55,8 @@ def test_over_a_whole_minute_no_more_comes_through_than_the_rate_and_the_bucket(
 
 
 def test_the_door_reads_a_party_s_next_message_after_its_wait_and_never_loses_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedtier.deploy.flare import listener  # nvflare is there where these tests run, not where they are collected
+
     slept: list[float] = []
     frames: list[bytes] = []
     monkeypatch.setattr(listener, "RECEIVE", lambda self, frame: frames.append(frame))
