@@ -18,8 +18,8 @@ if os.environ.get("FEDTIER_TESTS") == "thorough":
     install_import_hook("fedtier", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))").__enter__()
 else:
     quickly = " --xla_backend_optimization_level=0"
-    if version("jaxlib").startswith("0.10."):  # a third of the time; a jaxlib that does not know a flag does not start
-        quickly += " --xla_cpu_use_fusion_emitters=false"
+    if version("jaxlib").startswith("0.10."):  # half of the time; a jaxlib that does not know a flag does not start
+        quickly += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + quickly
 
 import jax

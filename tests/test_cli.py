@@ -334,6 +334,7 @@ def test_the_right_papers_are_cited_for_the_partition_and_the_data(fedtier):
     assert "anguita2013activity" in out and "yurochkin2019" not in out  # natural clients
 
 
+@pytest.mark.slow
 def test_what_leaves_a_client_is_said_as_it_is(fedtier):
     """Seen: `fedtier methods` said that two values alone leave a client; by default it is an estimate as long as the model."""
     told = json.dumps(json.loads(fedtier("methods", "--json")[1])["zo_hfl"])

@@ -50,6 +50,7 @@ def test_impossible_sizes_are_refused():
             load("synthetic", **options)
 
 
+@pytest.mark.slow
 def test_quadratic_rows_and_curvatures_make_the_closed_form_s_problem():
     data = load("quadratic", clients=3, rows=5, features=4, seed=7)
     assert data.classes == 1 and not data.labels.any()

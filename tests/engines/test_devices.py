@@ -45,6 +45,7 @@ def test_a_gpu_is_asked_for_float32_products_unless_the_user_has_spoken(monkeypa
         assert GPU_PRODUCTS not in asked()
 
 
+@pytest.mark.slow
 def test_a_federation_is_put_on_the_devices_once_and_another_is_noticed():
     one, other = digits(clients=4, seed=0), digits(clients=4, seed=1)
     plan, model = bumpy_plan(clients=4, rounds=3), softmax(64, 10, bias=False)

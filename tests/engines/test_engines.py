@@ -38,7 +38,7 @@ def distance(found, wanted):
 APART = ("moon", "knn_per", "mocha", "codistil", "fedmd", "feddf", "decomfl")
 
 
-@pytest.mark.parametrize("name", mostly_slow([name for name in METHODS if name not in APART], "fedavg", "zo_hfl"))
+@pytest.mark.parametrize("name", mostly_slow([name for name in METHODS if name not in APART], "zo_hfl"))
 def test_compiled_and_messages_give_the_same_models(name):
     federation, plan = digits(radius=0.3), bumpy_plan(4)
     method = METHODS[name].factory(PROBLEM)
@@ -185,6 +185,7 @@ def test_a_claim_that_the_battery_does_not_make_is_refused():
         method_claims(fedavg, only=["messages survive codecs"])
 
 
+@pytest.mark.slow
 def test_the_battery_accepts_a_good_problem_and_names_what_a_bad_one_breaks():
     rows = Rows(jnp.ones((5, 64)), jnp.zeros(5, jnp.int32))
     check_problem(PROBLEM, MODEL.init(None), rows)

@@ -75,6 +75,7 @@ def test_compiled_and_messages_measure_the_same_personal_models(name):
 
 @pytest.mark.skipif(len(DEVICES) < 2, reason="needs two cores")
 @pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.slow
 def test_devices_that_share_seeds_or_clients_measure_what_one_device_measures(number):
     federations, method = [digits(seed=s) for s in range(number)], scaffold(PROBLEM)
     federation, key = several(federations), jnp.stack([keys.root(s) for s in range(number)])

@@ -80,6 +80,7 @@ def test_a_client_whose_rows_are_1e30_is_as_if_its_replies_had_been_lost(name):
     assert fast.replies.words() == lines
 
 
+@pytest.mark.slow
 def test_a_single_step_from_rows_of_1e30_is_finite_but_its_length_is_not():
     wild, plan = with_rows(digits(), BAD, 1e30), everyone(1, tau=1.0)
     assert (plan.steps == 1).all()
@@ -177,6 +178,7 @@ def verdict(lengths, recent, came=None, magnitude=10.0):
     return np.asarray(counted).tolist(), after
 
 
+@pytest.mark.slow
 def test_the_limit_is_the_wires_limit_wherever_both_judge():
     """Against `too_large` of the wire, an independent implementation by NumPy's percentile."""
     rng = np.random.default_rng(0)

@@ -39,6 +39,7 @@ def test_a_run_stores_its_census(cells):
         assert stored.clients.shape[0] == 4 and stored.clients.sum() > 0
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_numbers_and_draws_the_picture(fedtier, tmp_path):
     for ending, magic in (("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")):
         code, out, err = fedtier("partition", *options(["data.alpha=1"]), "--out", f"p.{ending}", "--json")

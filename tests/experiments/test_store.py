@@ -119,6 +119,7 @@ def copy(source: Path, target: Path) -> Path:
     return shutil.copytree(source, target)
 
 
+@pytest.mark.slow
 def test_a_truncated_checkpoint_without_one_before_it_is_refused_by_name_and_nothing_else_is_touched(fedtier, whole, tmp_path):
     folder = copy(whole.folder, tmp_path / "cut")
     (folder / "previous-checkpoint.safetensors").unlink()

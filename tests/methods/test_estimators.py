@@ -60,9 +60,9 @@ def is_mean(found, wanted):
 @pytest.mark.parametrize(
     "estimator",
     [
-        sphere(), guided(mix=0.3), *(pytest.param(estimator, marks=pytest.mark.slow) for estimator in (
-            sphere(directions=3), orthogonal(directions=3), sphere(control=True), orthogonal(directions=2, control=True),
-            guided(directions=2), guided(directions=3, control=True),
+        guided(mix=0.3), *(pytest.param(estimator, marks=pytest.mark.slow) for estimator in (
+            sphere(), sphere(directions=3), orthogonal(directions=3), sphere(control=True),
+            orthogonal(directions=2, control=True), guided(directions=2), guided(directions=3, control=True),
         )),
     ],
     ids=lambda e: f"{e.name}, K = {e.directions}",
@@ -127,6 +127,7 @@ def test_with_the_servers_gradient_and_displacements_as_guides_it_is_the_project
         assert is_mean(found, gradient)  # the third direction is random and orthogonal: nothing is lost
 
 
+@pytest.mark.slow
 def test_guided_starts_with_a_random_direction_until_it_has_a_displacement(setting):
     _, site, _ = setting
     with jax.enable_x64(True):
@@ -153,6 +154,7 @@ def test_first_order_misses_the_term_through_y(setting):
         assert np.linalg.norm(bias) > 0.2 * np.linalg.norm(gradient)
 
 
+@pytest.mark.slow
 def test_where_a_constraint_is_active_the_values_see_it_and_the_exact_formula_does_not():
     """y(x) = max(x, 0), f = 1/2 |x + 1 - y|^2: at x < 0 the gradient is x + 1, at x > 0 it is 0."""
     problem = orthant_example()
@@ -238,6 +240,7 @@ def test_the_latest_replies_of_all_clients_are_averaged():
     np.testing.assert_allclose(state.server.memory.estimates.g.mean(axis=0), wanted, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_gram_schmidt_and_random_directions_are_orthonormal_to_float32():
     v = orthonormal(keys.root(0), {"a": jnp.zeros((30, 20)), "b": jnp.zeros(7)}, 5)
     flat = np.concatenate([np.asarray(v["a"]).reshape(5, -1), np.asarray(v["b"])], axis=1)
@@ -266,6 +269,7 @@ class TestTheServersHelp:
             x = x - 0.1 * (x + g)
         np.testing.assert_allclose(self.step(jnp.full(6, g), steps=3)[0], x, rtol=1e-6)
 
+    @pytest.mark.slow
     def test_trust_shortens_the_pull_to_the_length_of_f1s_gradient(self):
         found = self.step(jnp.full(6, -50.0), trust=1.0)[0]
         np.testing.assert_allclose(found, np.full(6, 2.0), rtol=1e-6)  # pull and gradient cancel exactly
@@ -391,6 +395,7 @@ class TestWhereABallIsActive:
         return np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(1), count)))
 
 
+@pytest.mark.slow
 def test_where_f_is_smooth_guided_is_off_by_the_square_of_eta():
     """f(x) = sum of x^3/3: the gradient is x^2, and its mean over a wider range grows with eta^2."""
     with jax.enable_x64(True):

@@ -90,6 +90,7 @@ def test_fedavg_is_the_average_of_where_the_clients_end():
 
 
 @pytest.mark.known_answer("fedprox")
+@pytest.mark.slow
 def test_fedprox_is_the_average_of_where_the_clients_end_with_the_pull_towards_x():
     x, _, plan, weights, _, b = play("fedprox", {"client_lr": f"inverse({C})", "proximity": MU})
     same(x, averaged(plan, weights, b, MU))
@@ -112,6 +113,7 @@ def test_scaffold_corrects_every_step_by_the_difference_of_the_controls():
 
 
 @pytest.mark.known_answer("ditto")
+@pytest.mark.slow
 def test_ditto_trains_the_global_model_with_half_of_the_steps_and_its_own_model_with_the_rest():
     x, clients, plan, weights, _, b = play("ditto", {"client_lr": f"inverse({C})", "proximity": MU})
     same(x, averaged(plan, weights, b, share=lambda h: (h + 1) // 2))
@@ -126,6 +128,7 @@ def test_ditto_trains_the_global_model_with_half_of_the_steps_and_its_own_model_
 
 
 @pytest.mark.known_answer("local_only")
+@pytest.mark.slow
 def test_local_only_ends_where_each_client_ends_alone():
     _, clients, plan, _, _, b = play("local_only", {"client_lr": f"inverse({C})"})
     own = np.tile(START, (CLIENTS, 1))

@@ -58,6 +58,7 @@ def test_a_stretched_estimate_fades_by_the_slope_that_was_measured():
     np.testing.assert_allclose(pull(-1.0 * (2 * f2 / s) * v), 0 * g, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_memory_has_the_latest_reply_of_each_client_and_forgets_the_oldest():
     x, memory = jnp.zeros(1), none(jnp.zeros(1), 3)
     for ids, values in (([4, 7], [1.0, 2.0]), ([4], [3.0]), ([5], [4.0]), ([6], [5.0])):
@@ -67,6 +68,7 @@ def test_the_memory_has_the_latest_reply_of_each_client_and_forgets_the_oldest()
     np.testing.assert_allclose(pull(x), [(5 + 4 + 3 + 2) / 4])  # of the last round: three remembered ones and one that arrived
 
 
+@pytest.mark.slow
 def test_the_memory_does_not_depend_on_the_order_of_the_cohort():
     x, ids, values = jnp.zeros(1), [5, 2, 9], [[1.0], [2.0], [3.0]]
     found = [pull_of(replies(values[::s]), x, none(x, 2), round_with(ids[::s]), fading=True)[1] for s in (1, -1)]
@@ -74,6 +76,7 @@ def test_the_memory_does_not_depend_on_the_order_of_the_cohort():
     assert found[0].estimates.g.tolist() == found[1].estimates.g.tolist()
 
 
+@pytest.mark.slow
 def test_unheard_clients_count_as_0_and_a_full_house_is_the_mean():
     x, memory = jnp.zeros(1), none(jnp.zeros(1), 4)
     pull, memory = pull_of(replies([[8.0]]), x, memory, round_with([0], clients=4), fading=False)

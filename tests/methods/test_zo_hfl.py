@@ -184,10 +184,12 @@ class TestReductions:
     def play(self, method, federation=None, plan=None):
         return play(method, federation or self.federation, plan or self.plan, self.model.init(None), 6)
 
+    @pytest.mark.slow
     def test_fedprox_at_0_is_fedavg(self):
         a, b = models(self.play(fedprox(self.problem, proximity=0.0)), self.play(fedavg(self.problem)))
         assert np.array_equal(a, b) and np.abs(a).max() > 0
 
+    @pytest.mark.slow
     def test_fedprox_stays_closer_the_larger_its_proximity(self):
         a, b = models(self.play(fedprox(self.problem, proximity=5.0)), self.play(fedavg(self.problem)))
         assert np.linalg.norm(a) < np.linalg.norm(b)
@@ -213,6 +215,7 @@ class TestReductions:
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_scaffolds_server_control_stays_the_mean_of_the_clients_under_partial_participation():
     federation, plan = digits(), bumpy_plan(8)
     model = softmax(64, 10, bias=False)
@@ -223,6 +226,7 @@ def test_scaffolds_server_control_stays_the_mean_of_the_clients_under_partial_pa
     assert np.abs(mean).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_scaffolds_control_is_the_mean_gradient_along_the_path_with_decaying_steps():
     federation = digits(clients=3)
     model = softmax(64, 10, bias=False)

@@ -108,6 +108,7 @@ def test_mechanisms_without_meaning_are_refused(change):
         Mechanism("central", 1.0, 1.0, 1.0)._replace(**change).check()
 
 
+@pytest.mark.slow
 def test_gradients_of_rows_are_clipped_one_by_one_and_each_row_has_its_own_coin():
     """Gradients are the rows themselves, of length 1, 2, .. 20: clipped to 3 and summed, over a minibatch of 10."""
     rows = np.arange(1.0, 21.0, dtype=np.float32)[:, None] * np.eye(20, dtype=np.float32)

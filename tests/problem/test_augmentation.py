@@ -41,6 +41,7 @@ def test_every_image_is_a_window_of_itself_or_its_mirror_image(flat):
     assert 0.2 < np.mean(places >= 81) < 0.8 and len(np.unique(places % 9)) > 5 and len(np.unique(places % 81 // 9)) > 5
 
 
+@pytest.mark.slow
 def test_a_local_step_sees_the_minibatch_changed_at_its_own_address():
     """One step of SGD on a loss that is linear in the inputs: its gradient is the mean of what it saw."""
     with jax.enable_x64(True):

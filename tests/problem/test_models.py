@@ -92,6 +92,7 @@ def test_softmax_and_its_loss_match_numpy():
     assert h(x, y, rows, ()) == pytest.approx(float(loss(y, rows)) + 0.5 * 0.5 * 36 * 4, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_without_inputs_only_the_intercept_tells_the_classes_apart():
     """Rows that are all zero: the best softmax regression says the share of each class, which needs an intercept."""
     labels = jnp.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 2])

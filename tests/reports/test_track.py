@@ -42,6 +42,7 @@ def test_every_known_number_of_a_row_is_a_scalar():
     assert dict(tracking.scalars(row)) == {"f": 2.0, "personal_accuracy/mean": 0.5}
 
 
+@pytest.mark.slow
 def test_a_tracker_that_breaks_is_dropped_and_the_run_goes_on(tmp_path, monkeypatch):
     seen = []
 

@@ -30,6 +30,7 @@ def test_the_two_level_quadratic_by_hand():
     assert client.local() == pytest.approx((2.0, 4.0, 6.5, 0.25))
 
 
+@pytest.mark.slow
 def test_the_estimates_find_the_exact_constants_of_the_quadratic():
     problem = two_level_quadratic(penalty=1.0, proximity=1.0)
     spec = QuadraticSpec(1.0, jnp.inf, 1.0, jnp.array([1.0, 3.0, 2.0]))
@@ -49,6 +50,7 @@ def test_the_sampled_slopes_of_a_coupling_are_its_gradients():
     assert (found.L0_y.value, found.L0_x.value, found.L0_y.label) == (pytest.approx(30.0), pytest.approx(30.0), "estimate")
 
 
+@pytest.mark.slow
 def test_softmax_regression_stays_below_its_bounds_and_reaches_half_the_largest_eigenvalue():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(60, 5))
@@ -83,6 +85,7 @@ def test_a_large_matrix_gets_a_bound_that_is_not_below_the_eigenvalue(monkeypatc
     assert exact_value <= constants.softmax_smoothness(rows).value <= 1.1 * exact_value
 
 
+@pytest.mark.slow
 def test_no_softmax_client_moves_faster_or_farther_than_its_constants():
     rng = np.random.default_rng(5)
     a, labels, mu = rng.normal(size=(30, 2)), rng.integers(0, 3, 30), 0.3
@@ -121,6 +124,7 @@ def test_the_softmax_solution_lies_in_the_ball_that_the_data_give():
     assert constants.softmax_client("everywhere", rows, 0.0, coupling, batch=1, radius=1.0).mu_h.label == "absent"
 
 
+@pytest.mark.slow
 def test_a_network_is_refused_as_strongly_convex():
     model, rng = mlp(4, 3, hidden=4), np.random.default_rng(0)
     rows = Rows(jnp.asarray(rng.normal(size=(32, 4)), jnp.float32), jnp.asarray(rng.integers(0, 3, 32)))

@@ -133,6 +133,7 @@ def test_half_of_the_implicit_constant_would_not_pass_for_the_printed_one(experi
         assert slope > 0.5 * client.L0_imp.value
 
 
+@pytest.mark.slow
 def test_the_unconstrained_coupling_is_named_and_a_ball_that_mends_it_too():
     found = page(assemble(configuration.load_config(None, ["run.rounds=5"])))
     first = found.assumptions[0]

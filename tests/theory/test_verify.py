@@ -53,6 +53,7 @@ class TestRows:
 
 
 class TestMovement:
+    @pytest.mark.slow
     def test_solutions_move_no_faster_than_promised_and_half_of_the_constant_is_caught(self, monkeypatch):
         assert all(row.holds for row in kinks.movement())
         right = lipschitz.proximal_motion
@@ -120,6 +121,7 @@ class TestInexactSolves:
             inexact, "_differences", lambda rows, step: lambda H, coupled, draws: differences[step is not None, H, coupled]
         )
 
+    @pytest.mark.slow
     def test_they_hold(self):
         rows = inexact.inexact()
         assert [row.statement for row in rows if not row.holds] == []

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from ..datasets import Dataset
 from ..errors import FedtierWarning
@@ -164,7 +163,9 @@ def interval(numbers: np.ndarray, ratio: float = 0.0) -> Interval:
     n = len(numbers)
     if n < 2:
         return Interval(float(numbers[0]) if n else float("nan"), float("nan"))
-    return Interval(float(numbers.mean()), float(stats.t.ppf(0.975, n - 1) * numbers.std(ddof=1) * np.sqrt(1 / n + ratio)))
+    from scipy.special import stdtrit  # scipy.stats takes two seconds to load
+
+    return Interval(float(numbers.mean()), float(stdtrit(n - 1, 0.975) * numbers.std(ddof=1) * np.sqrt(1 / n + ratio)))
 
 
 def resampling_ratio(config: Config, metric: str) -> float:

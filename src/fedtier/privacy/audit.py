@@ -22,7 +22,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
-from scipy import stats
 
 from .. import keys, trees
 from ..engines import compiled
@@ -93,8 +92,10 @@ def lower_bound(inside: np.ndarray, outside: np.ndarray, delta: float, confidenc
 def _refuted(hit: Bool[np.ndarray, "n"], missed: Bool[np.ndarray, "n"], delta: float, error: float) -> float:
     """log((TPR - delta)/FPR) with TPR's lower and FPR's upper bound."""
     k, j, n = int(hit.sum()), int(missed.sum()), len(hit)
-    low = stats.beta.ppf(error, k, n - k + 1) if k else 0.0
-    high = stats.beta.ppf(1 - error, j + 1, n - j) if j < n else 1.0
+    from scipy.special import betaincinv  # scipy.stats takes two seconds to load
+
+    low = betaincinv(k, n - k + 1, error) if k else 0.0
+    high = betaincinv(j + 1, n - j, 1 - error) if j < n else 1.0
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 

@@ -82,7 +82,8 @@ def test_in_another_process_without_the_data_a_bundle_predicts_what_the_run_pred
         np.testing.assert_allclose(np.load(out), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("settings", [MODELS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in MODELS[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", MODELS)
 def test_the_accuracies_of_a_bundle_are_those_that_the_run_has_written(finished, settings):
     result = finished(*settings)
     bundle = Bundle.load(result.folder)

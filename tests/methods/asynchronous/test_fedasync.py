@@ -40,6 +40,7 @@ def test_the_delta_form_adds_what_the_client_has_moved():
 
 
 @pytest.mark.known_answer("fedasync")
+@pytest.mark.slow
 def test_without_staleness_both_forms_are_fedavg_with_one_client_a_round():
     plan = plan_of(1, 1 / 6)  # one client works at a time
     assert plan.staleness.max() == 0
@@ -64,6 +65,7 @@ def test_bad_options_are_refused(options):
         make("fedasync", problem(), options)
 
 
+@pytest.mark.slow
 def test_several_replies_in_a_step_are_averaged_whatever_their_order():
     plan = plan_of(3, rounds=6)
     turned = plan._replace(**{name: getattr(plan, name)[:, ::-1] for name in ("ids", "steps", "arrived", "staleness")})

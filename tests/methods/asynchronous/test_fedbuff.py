@@ -34,6 +34,7 @@ def test_fedbuff_is_an_event_queue_in_which_every_job_carries_the_model_it_began
 
 
 @pytest.mark.known_answer("fedbuff")
+@pytest.mark.slow
 def test_without_staleness_fedbuff_is_fedavg_with_uniform_weights():
     """Equally fast clients with equal steps, a buffer as large as their number: nothing is stale, whatever is lost."""
     clock = Clock(np.ones(CLIENTS), 0.5, 0.25)
@@ -48,6 +49,7 @@ def test_without_staleness_fedbuff_is_fedavg_with_uniform_weights():
 
 
 @pytest.mark.known_answer("fedbuff")
+@pytest.mark.slow
 def test_a_buffer_of_one_is_fedasync_in_the_delta_form():
     plan = plan_of(1)
     found = model_after("fedbuff", {"buffer": 1, "server_rate": 0.6}, plan)

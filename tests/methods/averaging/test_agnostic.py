@@ -21,6 +21,7 @@ def on_simplex(z):
 
 
 @pytest.mark.known_answer("agnostic")
+@pytest.mark.slow
 def test_agnostic_weighs_the_moves_by_a_mixture_that_climbs_the_losses_at_the_model_that_was_sent():
     found, state, _ = play(agnostic, local=projected_sgd("inverse(0.3)"), mixture_lr=0.03, members=7)
     x, lam, models, least = START, np.full(CLIENTS, 1 / CLIENTS), [], 1.0
@@ -40,6 +41,7 @@ def test_agnostic_weighs_the_moves_by_a_mixture_that_climbs_the_losses_at_the_mo
 
 
 @pytest.mark.known_answer("agnostic")
+@pytest.mark.slow
 def test_two_quadratics_meet_where_their_losses_are_equal():
     """a = 1, 3 and b = 0, 4: at sum sqrt(a) b / sum sqrt(a) = 2.5359, where the mixture's slope is 0."""
     a, b = np.asarray([[1.0], [3.0]]), np.asarray([[0.0], [4.0]])

@@ -31,6 +31,7 @@ def test_feddyn_learns_each_clients_slope_and_takes_their_mean_from_the_model():
 
 
 @pytest.mark.known_answer("feddyn")
+@pytest.mark.slow
 def test_with_exact_solves_of_one_random_client_a_round_it_ends_at_the_optimum_of_the_uniform_mean():
     """There g_i = a_i (x - b_i), and h, the mean of the g_i, is 0."""
     ids = np.random.default_rng(0).integers(0, CLIENTS, (600, 1)).astype(np.int32)

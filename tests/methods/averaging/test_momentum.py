@@ -16,6 +16,7 @@ HEAVY = projected_sgd("inverse(0.3)", momentum=0.8, weight_decay=0.05)
 SPEC = Spec(jnp.ones(()), jnp.ones(()), jnp.ones(()))
 
 
+@pytest.mark.slow
 def test_fedavg_and_fedprox_with_momentum_and_weight_decay_are_the_average_of_the_plain_loops():
     for factory, mu, more in ((fedavg, 0.0, {}), (fedprox, 0.7, {"proximity": 0.7})):
         _, state, w = play(factory, local=HEAVY, **more)

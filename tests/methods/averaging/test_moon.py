@@ -80,6 +80,7 @@ def test_moon_is_fedavg_with_the_slope_of_the_contrast():
 
 
 @pytest.mark.known_answer("moon")
+@pytest.mark.slow
 def test_moon_without_contrast_is_fedavg():
     plan = bumpy_plan(6, clients=5)
     wanted = play("fedavg", {}, plan).server.x

@@ -1,6 +1,7 @@
 """SCAFFOLD by rows: x and c are means in which a client weighs as many times as it has rows."""
 
 import numpy as np
+import pytest
 
 from fedtier.methods import projected_sgd, scaffold
 
@@ -19,6 +20,7 @@ def by_hand(weights):
     return x
 
 
+@pytest.mark.slow
 def test_scaffold_by_rows_is_the_weighted_mean_of_models_and_of_controls():
     local = projected_sgd("inverse(0.3)", batch=2)
     found, _, w = play(scaffold, PLAN, local=local, weighting="data")

@@ -70,6 +70,7 @@ def check(plan, options):
 
 
 @pytest.mark.known_answer("cfl")
+@pytest.mark.slow
 def test_cfl_splits_twice_and_every_client_is_in_the_cluster_of_its_group():
     """The second split is of a cluster whose members have numbers of their own: the mistake of the authors' notebook."""
     wanted = check(everyone(7, 12), SPLITS)
@@ -87,6 +88,7 @@ def test_clusters_come_to_the_optima_of_their_groups():
         np.testing.assert_allclose(seen[-1].x[seen[-1].cluster[who[0]]], optimum, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_cfl_with_partial_participation_unequal_steps_and_lost_replies():
     plan = bumpy_plan(24, clients=7)
     wanted = check(plan, SPLITS | {"split_mean": 3.0, "split_after": 5, "clusters": 2})
@@ -94,6 +96,7 @@ def test_cfl_with_partial_participation_unequal_steps_and_lost_replies():
 
 
 @pytest.mark.known_answer("cfl")
+@pytest.mark.slow
 def test_cfl_that_may_not_split_is_fedavg():
     plan = bumpy_plan(8, clients=7)
     _, seen = play("cfl", SPLITS | {"split_after": 0, "clusters": 1}, FEDERATION, plan, START)
@@ -101,6 +104,7 @@ def test_cfl_that_may_not_split_is_fedavg():
     np.testing.assert_allclose([server.x[0] for server in seen], wanted, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_there_are_never_more_clusters_than_seats():
     _, seen = play("cfl", SPLITS | {"split_mean": 3.0, "split_after": 5, "clusters": 2}, FEDERATION, everyone(7, 12), START)
     assert seen[-1].used == 2 and seen[-1].cluster.max() == 1

@@ -52,6 +52,7 @@ def reference(plan, models, patience=0):
 
 @pytest.mark.known_answer("ifca")
 @pytest.mark.parametrize("options", [THREE, PATIENT])
+@pytest.mark.slow
 def test_ifca_moves_each_model_to_the_mean_of_those_who_chose_it(options):
     plan = bumpy_plan(10, clients=5)
     _, seen = play("ifca", options, FEDERATION, plan, START, MODELS)
@@ -63,12 +64,14 @@ def test_ifca_moves_each_model_to_the_mean_of_those_who_chose_it(options):
 
 
 @pytest.mark.known_answer("ifca")
+@pytest.mark.slow
 def test_ifca_with_one_cluster_is_fedavg():
     plan = bumpy_plan(8, clients=5)
     _, seen = play("ifca", {"clusters": 1}, FEDERATION, plan, START)
     np.testing.assert_allclose([server.x[0] for server in seen], [*averaged(plan, START, B, WEIGHTS)], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_equal_models_tie_and_all_clients_train_the_first():
     _, seen = play("ifca", THREE, FEDERATION, everyone(5, 1), START, np.tile(START, (3, 1)))
     np.testing.assert_array_equal(seen[0].x[1:], np.tile(START, (2, 1)))
@@ -95,6 +98,7 @@ def test_with_patience_a_model_that_nobody_chooses_restarts_where_it_fits_worst(
     assert max(nearest) < 1.0 < min(np.abs(B[i] - stuck[-1].x[0]).max() for i in range(5))
 
 
+@pytest.mark.slow
 def test_models_start_apart_by_their_own_draws_and_the_first_where_it_is():
     method = make("ifca", supervised(distance), {"clusters": 3, "start_spread": 0.5, "start_seed": 7})
     x = {"a": jnp.ones(2000), "b": jnp.zeros((2, 1000))}

@@ -26,6 +26,7 @@ def step(i, w, v, alpha, s):
 
 
 @pytest.mark.known_answer("apfl")
+@pytest.mark.slow
 def test_apfl_moves_the_global_model_the_own_model_and_their_weight_along_the_gradients_of_the_mixture(learnt):
     x, v, alpha = START, np.tile(START, (CLIENTS, 1)), np.full(CLIENTS, 0.6)
     beyond = 0.0

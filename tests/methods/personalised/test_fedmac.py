@@ -19,6 +19,7 @@ def pull(i, theta, w):
 
 
 @pytest.mark.known_answer("fedmac")
+@pytest.mark.slow
 def test_fedmac_descends_on_the_correlated_sparse_problem():
     found = Played(fedmac(PROBLEM, **SPARSE, inner_steps=K, outer_lr=ETA, server_rate=BETA, local=LOCAL))
     x, thetas = START, np.tile(START, (CLIENTS, 1))

@@ -85,6 +85,7 @@ def related(w):
 
 
 @pytest.mark.known_answer("mocha")
+@pytest.mark.slow
 def test_mocha_is_the_published_loop_with_unequal_steps_partial_participation_and_lost_replies():
     plan, data = bumpy_plan(6, clients=CLIENTS), federation(True)
     server, clients = play(method_of(True, relate_every=3), data, plan, True)

@@ -58,6 +58,7 @@ def in_turns(i, base, head, steps, k=2):
 @pytest.mark.known_answer("fedper")
 @pytest.mark.known_answer("fedrep")
 @pytest.mark.parametrize(("factory", "turn"), [(fedper, together), (lambda p, **o: fedrep(p, kept_steps=2, **o), in_turns)])
+@pytest.mark.slow
 def test_the_base_is_averaged_and_every_client_keeps_its_head(factory, turn):
     found = Played(factory(PROBLEM, local=LOCAL), x=X)
     base, heads = BODY, np.tile(HEAD, (CLIENTS, 1))

@@ -34,6 +34,7 @@ def meta(y, first, second, third=None):
 
 
 @pytest.mark.known_answer("per_fedavg")
+@pytest.mark.slow
 def test_per_fedavg_takes_the_gradient_after_a_step_through_that_step():
     found = Played(per_fedavg(supervised(quartic), local=LOCAL, personal=PERSONAL))
     x = START

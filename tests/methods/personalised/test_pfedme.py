@@ -26,6 +26,7 @@ def at_client(i, x, theta, steps, lam=LAM):
 
 
 @pytest.mark.known_answer("pfedme")
+@pytest.mark.slow
 def test_pfedme_solves_for_theta_and_moves_w_towards_it():
     method = pfedme(PROBLEM, proximity=LAM, inner_steps=K, outer_lr=ETA, server_rate=BETA, local=LOCAL, weighting="data")
     found = Played(method)

@@ -24,6 +24,7 @@ def revisit(y, b, steps):
 
 
 @pytest.mark.known_answer("fedmd")
+@pytest.mark.slow
 def test_fedmd_digests_the_mean_of_what_all_said_and_revisits_its_own_rows():
     """Where U^T U = P I a consensus of predictions is one of parameters: digesting is y <- y - c (y - mean)."""
     ys, mean = [START, START], None
@@ -48,6 +49,7 @@ def test_fedmd_starts_from_the_labels_of_the_public_rows():
 
 
 @pytest.mark.known_answer("feddf")
+@pytest.mark.slow
 def test_feddf_without_a_step_of_distillation_is_fedavg():
     found, _ = played("feddf", {"server_lr": 1e-12}, [2, 4])
     wanted, _ = played_fedavg([2, 4])
@@ -63,6 +65,7 @@ def played_fedavg(steps):
 
 
 @pytest.mark.known_answer("feddf")
+@pytest.mark.slow
 def test_feddf_distils_the_mean_of_the_logits_into_the_average():
     """Two classes, three clients that have moved by D_i, one of them lost: the others teach."""
     rng = np.random.default_rng(1)

@@ -22,6 +22,7 @@ def slope_at_client(y, x, b):
 
 
 @pytest.mark.known_answer("codistil")
+@pytest.mark.slow
 def test_with_linear_models_and_full_rank_predictions_couple_as_parameters_do():
     """first_order in plain NumPy: lambda w (x - y) at the server, mu (y - x) at the clients, unequal steps, warm starts."""
     x, ys = START, [START, START]
@@ -61,6 +62,7 @@ def estimate(options, key=0):
 
 
 @pytest.mark.known_answer("codistil")
+@pytest.mark.slow
 def test_first_order_lacks_what_the_client_would_follow_and_guided_has_it():
     """The exact gradient has the factor 1/(1 + mu) more: y follows x through the guidance. Here z - z_1 points along it."""
     exact, partial = hypergradient(START)
@@ -82,6 +84,7 @@ def test_two_values_along_a_random_direction_are_right_on_average():
 
 
 @pytest.mark.known_answer("codistil")
+@pytest.mark.slow
 def test_without_agreement_the_server_is_alone():
     x = START
     for _ in range(3):

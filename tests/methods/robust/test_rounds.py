@@ -75,11 +75,13 @@ def trimmed(moves, _):
     ],
     ids=["median", "trimmed", "rfa by rows", "rfa uniform"],
 )
+@pytest.mark.slow
 def test_rounds_with_stragglers_and_lost_replies_are_those_of_plain_numpy(name, options, combine):
     found, b, weights = play(name, options)
     np.testing.assert_allclose(found, in_numpy(b, weights, combine), rtol=0, atol=2e-10)
 
 
+@pytest.mark.slow
 def test_a_trim_of_0_is_fedavg_with_uniform_weights():
     np.testing.assert_allclose(
         play("trimmed_mean", {"trim": 0.0})[0], play("fedavg", {"weighting": "uniform"})[0], rtol=1e-13, atol=0

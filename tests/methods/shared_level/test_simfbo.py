@@ -82,6 +82,7 @@ def reference(plan, each, weights, y, radius, normalised):
 
 @pytest.mark.known_answer("simfbo", "shrofbo")
 @pytest.mark.parametrize("factory", [simfbo, shrofbo])
+@pytest.mark.slow
 def test_both_are_the_published_loop_with_unequal_steps_unequal_clients_and_lost_replies(factory):
     plan, radius = bumpy_plan(ROUNDS, clients=CLIENTS), 0.9
     with jax.enable_x64(True):
@@ -133,6 +134,7 @@ def test_it_ends_at_the_solution_which_unequal_steps_move_for_simfbo_alone(facto
 
 
 @pytest.mark.known_answer("simfbo")
+@pytest.mark.slow
 def test_a_weight_decay_is_tuned_to_the_best_shrinkage():
     """The lower half of the rows is at b, the upper half at a: y = b/(1 + e^x), best where 1/(1 + e^x) = <a, b>/|b|^2."""
     a, b = np.asarray([1.0, 0.5, -0.2]), np.asarray([1.5, 0.6, 0.3])

@@ -48,6 +48,7 @@ def normal(r, k, p):
 
 
 @pytest.mark.known_answer("decomfl")
+@pytest.mark.slow
 def test_decomfl_is_the_published_algorithm_with_clients_that_stop_early_and_replies_that_are_lost():
     _, xs, b = played()
     x = START
@@ -103,6 +104,7 @@ def test_decomfl_with_n_orthogonal_directions_and_one_local_step_is_gradient_des
     same(xs[-1], x)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_rebuilt_from_seeds_and_scalars_is_the_one_that_is_sent_to_the_bit():
     state, xs, _ = played(replay=ROUNDS)
     np.testing.assert_array_equal(xs, played()[1])

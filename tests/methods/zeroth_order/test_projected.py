@@ -39,6 +39,7 @@ def played(wrap):
 
 
 @pytest.mark.known_answer("fedavg")
+@pytest.mark.slow
 def test_n_orthogonal_directions_give_the_move_back():
     x, weights, b = played(functools.partial(projected, count=N, probes="orthogonal"))
     same(x, averaged(PLAN, weights, b))

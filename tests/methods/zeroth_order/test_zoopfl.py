@@ -38,6 +38,7 @@ def played(loss, x, **options):
 
 
 @pytest.mark.known_answer("zoopfl")
+@pytest.mark.slow
 def test_zoopfl_moves_the_remapping_by_values_and_each_head_by_gradients():
     method, state, federation, b = played(pair_loss, (START[:2], START[2]), perturbations=P, remap_rate=RATE)
     weights, x, s = np.asarray(federation.spec.weight), START[:2], np.full(CLIENTS, START[2])
