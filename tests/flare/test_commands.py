@@ -15,6 +15,9 @@ from fedtier.deploy.flare import commands as flare
 from fedtier.deploy.flare.authority import check_sites, provision
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
+from fedtier.experiments import run_folder
+from fedtier.experiments.run import nobody
+from fedtier.experiments.run_folder import RunFolder
 
 from .federation import free_port
 
@@ -71,6 +74,22 @@ def test_a_site_that_is_badly_described_does_not_join(
     with pytest.raises(FedtierError, match=words):
         flare.join_federation(place / "kits/site-0", Path(data) if data else None, tmp_path / "state", file)
     assert not (tmp_path / "state").exists()
+
+
+def test_a_log_that_grows_long_is_set_aside_and_whoever_follows_it_misses_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, told = RunFolder(tmp_path), list[str]()
+    monkeypatch.setattr(run_folder, "MOST_LOG", 500)
+    monkeypatch.setattr(flare, "tell", told.append)
+    watch = flare._Watch(tmp_path, 1, nobody(configuration.validate(TABLES), tmp_path))
+    for k in range(100):
+        folder.log(f"line {k}")
+        if k % 3 == 0:
+            watch()
+    watch()
+    assert told == [f"line {k}" for k in range(100)]
+    assert all((tmp_path / name).stat().st_size < 560 for name in ("run.log", "run.log.1"))
 
 
 def test_a_server_that_is_not_there_is_told_in_words(place: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -120,6 +121,42 @@ def test_without_a_certificate_the_connection_is_refused(house: House) -> None:
     assert refused(foreign, house.port)
 
 
+@pytest.mark.parametrize("begins", [-10, 1, -1], ids=["ran out", "of tomorrow", "of today"])
+def test_a_certificate_that_ran_out_or_is_of_tomorrow_is_refused(house: House, tmp_path: Path, begins: int) -> None:
+    """Signed by the federation's authority for nine days, which are over, begin tomorrow, or have begun."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+    from nvflare.lighter.impl.cert import CertBuilder
+    from nvflare.lighter.utils import generate_keys, load_private_key, serialize_cert, serialize_pri_key
+
+    (state,) = (house.kits / "authority").rglob("cert.json")
+    root = json.loads(state.read_text())
+    secret, public = generate_keys()
+    start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=begins)
+    (issuer,) = x509.load_pem_x509_certificate(root["root_cert"].encode()).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    made = CertBuilder()._generate_cert(
+        "south", "fedtier", issuer.value, load_private_key(root["root_pri_key"]), public,
+        not_valid_before=start, not_valid_after=start + datetime.timedelta(days=9),
+    )  # fmt: skip
+    (tmp_path / "crt").write_bytes(serialize_cert(made))
+    (tmp_path / "key").write_bytes(serialize_pri_key(secret))
+    shown = ssl.create_default_context(cafile=str(house.kits / "north/startup/rootCA.pem"))
+    shown.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    assert refused(shown, house.port) == (begins != -1)
+
+
+@pytest.mark.slow
+def test_a_site_s_certificate_used_as_the_administrator_s_is_refused_in_words(
+    house: House, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(house.kits / "admin", tmp_path / "admin")
+    for ending in ("crt", "key"):
+        shutil.copy(house.kits / f"south/startup/client.{ending}", tmp_path / f"admin/startup/client.{ending}")
+    with pytest.raises(FedtierError, match="does not take this kit for an administrator's"):
+        status(read_kit(tmp_path / "admin", "admin"))
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def refused(context: ssl.SSLContext, port: int) -> bool:
     """In TLS 1.3 a client learns of its refusal when it first listens."""
     with socket.create_connection(("localhost", port), timeout=20) as plain:
@@ -209,7 +246,9 @@ def test_a_message_that_announces_gigabytes_is_hung_up_before_memory_is_taken_fo
     assert server.memory_info().rss - before < 100e6
 
 
-def test_a_server_that_stands_still_is_told_in_words_within_the_minute(house: House) -> None:
+def test_a_server_that_stands_still_is_told_in_words_within_the_minute(
+    house: House, record_property: Callable[[str, object], None]
+) -> None:
     assert house.server.process is not None
     server = psutil.Process(house.server.process.pid)
     server.suspend()
@@ -217,6 +256,7 @@ def test_a_server_that_stands_still_is_told_in_words_within_the_minute(house: Ho
         clock = time.monotonic()
         with pytest.raises(FedtierError, match="does not answer"):
             status(read_kit(house.kits / "server", "server"))
+        record_property("told", time.monotonic() - clock)
         assert time.monotonic() - clock < 45
     finally:
         server.resume()

@@ -59,6 +59,7 @@ NUMERIC = (
 CHECKPOINT, METRICS, PLAN = "checkpoint.safetensors", "metrics.jsonl", "plan.safetensors"
 SET_ASIDE = "set-aside"  # runs in here are kept, but nobody looks at them unless told to
 DIVERGED_FILE, DIVERGED_SEEDS_FILE, LABELS_FILE = "diverged.json", "diverged_seeds.json", "labels.json"
+MOST_LOG = 8_000_000  # bytes of run.log, after which it becomes run.log.1, in the place of the part before
 HINT_DAMAGED = (
     f"`fedtier resume` mends what it can; without {CHECKPOINT} and previous-{CHECKPOINT} it computes the run "
     "again from round 0, to the same numbers"
@@ -249,8 +250,11 @@ class RunFolder:
     def log(self, line: str) -> None:
         stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         path = self.folder / "run.log"
-        with told(path), open(path, "a", encoding="utf-8") as file:
-            file.write(f"{stamp} {line}\n")
+        with told(path):
+            if path.exists() and path.stat().st_size > MOST_LOG:
+                path.replace(path.with_name(f"{path.name}.1"))
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(f"{stamp} {line}\n")
 
 
 def _row(path: Path, number: int, line: bytes) -> Row:

@@ -124,7 +124,7 @@ class AsyncDriver(Contact):
 
     def _send(self, head: Head, own: bytes, shared: bytes, ledger: Ledger, *, awaited: bool) -> None:
         name = self.job.names[head.client]
-        sent, hashes = self._exchange.outgoing(Letters(shared, {name: own}))
+        sent, hashes = self._exchange.outgoing(Letters(shared, {name: own}, self._most + self._exchange.seal_bytes))
         ledger.bytes_aside[...] += self._exchange.seal_bytes
         self._out[head.client] = _Out(head, dict(hashes), awaited)
         self._post.send(name, sent, self.rules.deadline)

@@ -175,7 +175,8 @@ class Contact:
         if not own:
             return {}
         names = self.job.names
-        answers = self._exchange.ask(Letters(shared, {names[i]: letter for i, letter in own.items()}), seconds)
+        sent = Letters(shared, {names[i]: letter for i, letter in own.items()}, self._most + self._exchange.seal_bytes)
+        answers = self._exchange.ask(sent, seconds)
         came = {i: answers[names[i]] for i in own if names[i] in answers}
         ledger.bytes_aside[...] += sum(len(answer.reply) for answer in came.values()) + self._exchange.seal_bytes * len(own)
         if aside:

@@ -98,13 +98,14 @@ class Letters(NamedTuple):
 
     shared: bytes
     own: Mapping[str, bytes]
+    most: int = 0  # bytes that a reply may have, its seal included; 0 where nobody said
 
     def whole(self, site: str) -> bytes:
         """The letter as its site must get it."""
         return self.own[site] + self.shared
 
     def only(self, sites: Iterable[str]) -> Letters:
-        return Letters(self.shared, {site: self.own[site] for site in sites})
+        return self._replace(own={site: self.own[site] for site in sites})
 
 
 Ask = Callable[[Letters, float], Mapping[str, bytes]]  # (letters, seconds) -> the replies that came; the rest is silence

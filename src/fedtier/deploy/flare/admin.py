@@ -19,6 +19,7 @@ from .workspace import Kit, open_admin
 
 ENDED = "FINISHED"  # how the statuses of a job that is over begin
 NO_JOBS = "no_jobs"
+NOT_TAKEN = "client_registration"  # in FLARE's words where the server does not let one in
 PATIENCE = 20.0  # seconds that the server has for an answer; it waits 10 itself for a site that is away
 CLOSING = 3.0  # seconds to say goodbye
 
@@ -70,7 +71,7 @@ class Admin:
         """What the running job says of itself; nothing while it is starting or ending."""
         try:
             if self.session is None:
-                self.session = _within(PATIENCE, self._connect)
+                self.session = self._open()
             return _within(PATIENCE, self.session.do_app_command, job, topic, {}) or {}
         except Exception:  # FLARE raises many kinds; a lost session shows at the next call of another kind
             return {}
@@ -85,13 +86,17 @@ class Admin:
     def _call(self, name: str, *args: Any) -> Any:
         try:
             if self.session is None:
-                self.session = _within(PATIENCE, self._connect)
+                self.session = self._open()
             return _within(PATIENCE, getattr(self.session, name), *args)
         except FedtierError:
             raise
         except Exception as error:  # FLARE raises many kinds; whatever it is, the session is not to be trusted
             self.close()
             raise NoAnswer(f"{type(error).__name__}: {error}") from None
+
+    def _open(self) -> Any:
+        with contextlib.redirect_stderr(io.StringIO()):  # FLARE prints the traceback of a refusal; the exception says it, too
+            return _within(PATIENCE, self._connect)
 
     def _connect(self) -> Any:
         from nvflare.fuel.flare_api.flare_api import new_secure_session

@@ -188,13 +188,10 @@ class _Watch:
     def __call__(self) -> None:
         if (self.folder / FAILURE).exists():
             raise FedtierError("run", str(self.folder), (self.folder / FAILURE).read_text(encoding="utf-8"))
-        path = self.folder / "run.log"
-        if path.exists():
-            with open(path, encoding="utf-8") as file:
-                file.seek(self.read)
-                for line in file:
-                    tell(line.rstrip("\n").partition(" ")[2])
-                self.read = file.tell()
+        if self._size() < self.read:  # it has become run.log.1
+            self._tell(self.folder / "run.log.1")
+            self.read = 0
+        self._tell(self.folder / "run.log")
         rows, _ = RunFolder(self.folder).sound_rows()
         for row in rows[self.rows :]:
             accuracy = row["global_accuracy"]
@@ -202,6 +199,15 @@ class _Watch:
             tell(f"round {row['round']}/{self.rounds}  accuracy {shown}  {row['seconds']['run']:.0f} s")
             self.listener.rows([row])
         self.rows = max(len(rows), self.rows)
+
+    def _tell(self, path: Path) -> None:
+        """The lines of the log that were not told yet."""
+        if path.exists():
+            with open(path, encoding="utf-8") as file:
+                file.seek(self.read)
+                for line in file:
+                    tell(line.rstrip("\n").partition(" ")[2])
+                self.read = file.tell()
 
     def finished(self) -> bool:
         """The last file that a run writes."""

@@ -22,10 +22,14 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+from nvflare.fuel.f3.message import Message
+from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, STREAM_DATA_TOPIC, StreamHeaderKey
 
 from ...errors import FedtierError
 from ...protocol import Letters, letters
 from ...protocol.signatures import opened
+from .allowance import Allowance
 from .names import LETTER, NOTE, PLAY, PROGRESS, TOPIC
 from .patience import Patience
 from .supervise import MARK
@@ -50,7 +54,10 @@ class RoundController(Controller):
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         play = pkgutil.resolve_name(os.environ[PLAY])
         with ThreadPoolExecutor(max_workers=len(self.sites), thread_name_prefix="ask") as pool:
-            self.transport = Transport(fl_ctx.get_engine(), abort_signal, pool)
+            engine: Any = fl_ctx.get_engine()
+            self.transport = Transport(engine, abort_signal, pool)
+            cell = engine.get_cell().core_cell
+            cell.add_incoming_request_filter(STREAM_CHANNEL, STREAM_DATA_TOPIC, self.transport.refuse_long)
             threading.Thread(target=self.transport.keep_roster, daemon=True).start()
             try:
                 play(self.transport.ask, lambda: abort_signal.triggered)
@@ -86,12 +93,15 @@ class Transport:
         self.engine, self.abort, self.pool = engine, abort, pool
         self.round: int | None = None  # of the latest letter, for those who ask how far the run is
         self.silent: set[str] = set()  # asked, and could not be reached or were late
-        self.patience = Patience(pkgutil.resolve_name(os.environ[NOTE]))
+        note = pkgutil.resolve_name(os.environ[NOTE])
+        self.patience, self.allowance = Patience(note), Allowance(note)
 
     def ask(self, letters: Letters, seconds: float) -> dict[str, bytes]:
         """Each site's reply, where one came within `seconds`; one that was set aside is not asked."""
         now = time.monotonic()
         worth = [site for site in letters.own if self.patience.asks(site, now)]
+        for site in worth:
+            self.allowance.renew(site, letters.most)
         asked = {site: self.pool.submit(self._ask, site, letters.whole(site), now + seconds) for site in worth}
         replies = {site: future.result() for site, future in asked.items()}
         if self.abort.triggered:
@@ -116,6 +126,14 @@ class Transport:
             time.sleep(max(0.0, min(PAUSE, ends - time.monotonic())))
         self.patience.lost(site, time.monotonic())
         return None
+
+    def refuse_long(self, message: Message) -> Message | None:
+        """FLARE's filter for what arrives in pieces, as replies do: a message in the place of None ends it here, before memory
+        is taken for it."""
+        site = str(message.get_header(MessageHeaderKey.ORIGIN)).partition(".")[0]
+        announced, piece = message.get_header(StreamHeaderKey.SIZE, 0), message.payload
+        size = len(piece) if isinstance(piece, bytes | bytearray | memoryview) else 0
+        return None if self.allowance.takes(site, announced, size) else Message()
 
     def keep_roster(self) -> None:
         """While a site is away, asks FLARE's server who takes part: one that comes back has another token (`rejoin`)."""

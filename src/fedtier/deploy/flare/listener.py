@@ -6,7 +6,8 @@
 FLARE 2.9 shakes hands with each caller in the one thread that accepts calls: somebody who connects and says nothing keeps all
 others out for as long as he likes. Here each handshake has a thread and HANDSHAKE seconds; at most PENDING of them, and
 PENDING_EACH from one address, are under way at once, and a call beyond that is hung up. FLARE also makes room for as many
-bytes as the first 16 of a message announce, up to 2 GB; here at most FRAME, for its own are of a megabyte and a header.
+bytes as the first 16 of a message announce, up to 2 GB; here at most FRAME, for its own are of a megabyte and a header. Nor
+does FLARE's server put a longer message together from pieces (in the server's job, `allowance` decides that).
 Whose certificate the authority has revoked is refused, and cut off within LOOK seconds (`peers`). Who sends faster than the
 server allows is read later (`budget`).
 """
@@ -23,6 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from nvflare.fuel.f3 import comm_config
 from nvflare.fuel.f3.drivers import socket_conn, tcp_driver
 from nvflare.fuel.f3.drivers.driver_params import DriverParams
 from nvflare.fuel.f3.drivers.net_utils import get_ssl_context
@@ -148,7 +150,7 @@ def guard() -> None:
     socket_conn.SocketConnection.process_frame = process_frame
     tcp_driver.TcpStreamServer = Door
     tcp_driver.TcpDriver.connect = connect
-    socket_conn.MAX_FRAME_SIZE = FRAME
+    socket_conn.MAX_FRAME_SIZE = comm_config.DEFAULT_STREAMING_MAX_BLOB_SIZE = FRAME
 
 
 if __name__ == "__main__":

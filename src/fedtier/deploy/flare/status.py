@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import FedtierError
 from ...reports.live.certificates import ends_soon
-from .admin import Admin, NoAnswer, hushed
+from .admin import NOT_TAKEN, Admin, NoAnswer, hushed
 from .names import PROGRESS
 from .workspace import Kit, certificate_ends
 
@@ -22,8 +22,10 @@ def status(kit: Kit) -> dict[str, Any]:
         try:
             return _ask(kit, admin)
         except NoAnswer as error:
-            rule = f"does not answer: {error}"
-            raise FedtierError("server", f"{kit.server}:{kit.port}", rule, "is `fedtier serve` running there?") from None
+            rule, hint = f"does not answer: {error}", "is `fedtier serve` running there?"
+            if NOT_TAKEN in str(error):
+                rule, hint = "does not take this kit for an administrator's", "its certificate is another party's: renew it"
+            raise FedtierError("server", f"{kit.server}:{kit.port}", rule, hint) from None
         finally:
             admin.close()
 
