@@ -36,8 +36,9 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m browser
 
-extras: .venv/.installed  ## the trackers, ONNX and the PyTorch client against their real packages
-	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx]" torch==2.13.0 "onnxruntime>=1.19,<2" "pandas>=2,<4" "polars>=1,<2"
+extras: .venv/.installed  ## the trackers, ONNX, boosted trees and the PyTorch client against their real packages
+	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx,onnxruntime,lightgbm]" torch==2.13.0 "pandas>=2,<4" "polars>=1,<2"
+	$(BIN)/python -m pip install --quiet "xgboost-cpu>=3,<4"  # the module of the extra xgboost without libraries for GPUs
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m extras -W default
 
 flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopback

@@ -1,5 +1,7 @@
 """Sites with models of their own between which letters go: the numbers of the simulation, whatever is started again."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -44,13 +46,17 @@ def same_run(found, wanted):
 
 @pytest.mark.slow
 def test_between_sites_the_numbers_are_those_of_the_simulation_and_each_site_predicts(tmp_path):
-    simulated = run_experiment(setup(tmp_path, *OWN, "run.rounds=2", "run.eval_every=2"), tmp_path / "sim", progress=QUIET)
+    settings = [*OWN, "run.rounds=2", "run.eval_every=2", "run.personal_check=0.25"]
+    simulated = run_experiment(setup(tmp_path, *settings), tmp_path / "sim", progress=QUIET)
     result = between(tmp_path / "fed", sites(tmp_path / "fed"))
     same_run(result.folder, simulated.folder)
     rows = np.load(tmp_path / "fed" / "test.npz")["inputs"][:5]
     by_site = Bundle.load(tmp_path / "fed" / "state" / "1").predict(rows, client="site-1")
     in_simulation = Bundle.load(simulated.folder).predict(rows, client="1")
     np.testing.assert_array_equal(by_site.probabilities, in_simulation.probabilities)
+    chosen = json.loads((simulated.folder / "own.json").read_text())["taught"]["0"]
+    files = [next((tmp_path / "fed" / "state" / str(k)).rglob("own.json")) for k in range(CLIENTS)]
+    assert [json.loads(file.read_text())["taught"]["0"][f"site-{k}"] for k, file in enumerate(files)] == list(chosen.values())
 
 
 @pytest.mark.slow

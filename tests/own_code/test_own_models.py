@@ -85,6 +85,24 @@ def test_every_kind_learns_a_class_that_it_was_only_taught_and_comes_to_the_same
 
 
 @pytest.mark.extras
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "xgboost:XGBClassifier(n_estimators=10, n_jobs=1)",
+        "lightgbm:LGBMClassifier(n_estimators=10, min_child_samples=5, verbose=-1)",
+    ],
+)
+def test_boosted_trees_of_other_packages_learn_likewise(kind, tmp_path):
+    test_every_kind_learns_a_class_that_it_was_only_taught_and_comes_to_the_same_model_again(kind, tmp_path)
+    kept = Kept(tmp_path / "own")
+    kept.folder.mkdir()
+    model = maker_of(kind)()
+    model.fit(OWN, lesson())
+    kept.put((1, 2), model)
+    np.testing.assert_array_equal(Kept(tmp_path / "own").get((1, 2)).predict_proba(NEW), model.predict_proba(NEW))
+
+
+@pytest.mark.extras
 def test_a_module_of_pytorch_learns_likewise():
     import torch
     from torch import nn

@@ -37,7 +37,7 @@ from ..federation import View, count_of, shown_rows
 from ..methods import registry
 from ..methods.method import Turn
 from ..own_code.by_path import bare, is_own, is_path
-from ..own_code.own_models.kept import LIST, OWN, Kept, hex_of, name_of, names_in
+from ..own_code.own_models.kept import LIST, OWN, TAUGHT, Kept, hex_of, name_of, names_in, was_taught
 from ..problem import Rows, Spec
 from ..protocol import (
     Keep,
@@ -150,6 +150,8 @@ def brief_of(config: Config, preparation: Preparation) -> Brief:
     """Neither the seed nor the schedule: a site learns what it needs for its own part."""
     content = config.model_dump(exclude_none=True)
     tables = {"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}
+    if config.run.personal_check:  # a site chooses by its own rows
+        tables["run"] = {"personal_check": config.run.personal_check}
     for table, key in OWN_CODE:
         if is_path(tables[table].get(key)):
             tables[table][key] = bare(tables[table][key])  # where the file lies is each party's own business
@@ -238,7 +240,9 @@ def _keeper(table: SiteTable, config: Config, dataset: Dataset, plain: bool, own
         )  # fmt: skip
         one = None if x is None else jax.tree.map(lambda a: a[None], x)
         if own:  # the model itself lies there already
-            write_whole(folder / LIST, json.dumps({"0": {table.name: hex_of(name_of(np.asarray(y)))}}).encode())
+            name = name_of(np.asarray(y))
+            chosen = {TAUGHT: {"0": {table.name: was_taught(name, turn)}}} if config.run.personal_check else {}
+            write_whole(folder / LIST, json.dumps({"0": {table.name: hex_of(name)}} | chosen).encode())
         write(folder / FOLDER, about, one, jax.tree.map(lambda a: a[None, None], y) if plain else None)
 
     return keep

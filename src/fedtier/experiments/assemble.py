@@ -268,8 +268,8 @@ def _made(
     config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None = None, learner: Learner | None = None
 ) -> Method:
     entry, check = config.method.entry, config.run.personal_check
-    fits = not check or "personal" in registry.part_names(entry)
-    rule = f"{config.method.name} makes its personal models itself, and none from the global one"
+    fits = not check or registry.takes_check(entry)
+    rule = f"{config.method.name} makes its personal models itself, and has no others to choose from"
     require(fits, "run.personal_check", check, rule, "leave it out, or choose a method that fine-tunes")
     augment = _augment(config, dataset)
     return registry.make(entry, problem, config.method.options, augment=augment, private=noise, check=check, learner=learner)

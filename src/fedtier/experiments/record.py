@@ -13,7 +13,8 @@ from jaxtyping import PyTree
 
 from ..engines import Replies, State, global_models
 from ..federation import Plan
-from ..own_code.own_models.kept import LIST, hex_of, name_of, names_in
+from ..methods.method import turn_of
+from ..own_code.own_models.kept import LIST, TAUGHT, hex_of, name_of, names_in, was_taught
 from .assemble import Experiment
 from .bundle.bundle import FOLDER
 from .bundle.keep import keep_bundle
@@ -142,12 +143,16 @@ def finish(
 
 
 def _keep_own(experiment: Experiment, store: RunFolder, names: PyTree, who: list[int]) -> None:
-    """Which file is whose personal model; the others go."""
-    told = {
-        seed: {experiment.client_names[i]: hex_of(name_of(np.asarray(names)[s, k])) for k, i in enumerate(who)}
-        for s, seed in enumerate(seeds_of(experiment.config))
-    }
-    store.write(LIST, json.dumps(told, indent=1).encode())
+    """Which file is whose personal model, and, where they have chosen, whether it was taught; the others go."""
+    told: dict[str, dict[str, str]] = {}
+    taught: dict[str, dict[str, bool]] = {}
+    for s, seed in enumerate(seeds_of(experiment.config)):
+        of = {experiment.client_names[i]: (i, name_of(np.asarray(names)[s, k])) for k, i in enumerate(who)}
+        told[str(seed)] = {client: hex_of(name) for client, (_, name) in of.items()}
+        turns = {i: turn_of(experiment.config.run.rounds, i, 0, experiment.key[s]) for i in who}
+        taught[str(seed)] = {client: was_taught(name, turns[i]) for client, (i, name) in of.items()}
+    chosen = {TAUGHT: taught} if experiment.config.run.personal_check else {}
+    store.write(LIST, json.dumps(told | chosen, indent=1).encode())
     assert experiment.own is not None
     experiment.own.prune(names_in(names))
 

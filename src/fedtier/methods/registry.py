@@ -78,6 +78,11 @@ def part_names(name: str | Entry) -> tuple[str, ...]:
     return tuple(part for part in KINDS if part in taken)
 
 
+def takes_check(name: str | Entry) -> bool:
+    """May a client choose by rows of its own whether it takes its personal model?"""
+    return "personal" in part_names(name) or "check" in inspect.signature(entry(name).factory).parameters
+
+
 def make(
     name: str | Entry,
     problem: Bilevel,
@@ -89,8 +94,8 @@ def make(
 ) -> Method:
     """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused. A program may also
     give whole parts, such as server=descent(...), in place of their keys. `augment` and `private` are for the part `local`,
-    `check` for the part `personal`: the share of `chosen`; `learner` are models of the clients' own, for a method that has a
-    place for them."""
+    `check` for the part `personal`, the share of `chosen`, or for a method that has a `check` of its own; `learner` are models
+    of the clients' own, for a method that has a place for them."""
     known, row, kinds = options(name), entry(name), part_names(name)
     whole = {key: value for key, value in given.items() if key in kinds and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
@@ -108,7 +113,7 @@ def make(
     if private is not None:
         parts["local"] = parts["local"]._replace(private=private)
     if check:
-        parts["personal"] = chosen(parts["personal"], check)
+        parts |= {"personal": chosen(parts["personal"], check)} if "personal" in kinds else {"check": check}
     if learner is not None:
         parts["learner"] = learner
     ours = any(row is known for known in METHODS.values())

@@ -33,6 +33,7 @@ from ..parts import check_parts
 from ..solvers import ProjectedSgd
 from .disclosure import PLAIN, Disclosure
 from .divergences import divergence_of
+from .guard import guarded
 from .learners import Learner, model_of, net
 from .pulls import Coupling
 from .rules import Client, Own, Rules
@@ -57,6 +58,7 @@ def codistil(
     public_rows: int = 200,
     public_labels: str = "server",
     disclosure: Disclosure = PLAIN,
+    check: float = 0.0,
 ) -> Method:
     """Two levels coupled by predictions.
 
@@ -69,6 +71,7 @@ def codistil(
     public_rows    P: so many rows of the server are shown to all clients, without labels; all where it has fewer
     public_labels  "server": they are rows that the server learns from, too; "none": nobody's labels, f1 has the other rows
     disclosure     how coarse predictions are when they leave a client
+    check          the share of its rows by which a client chooses between what it was taught and a model alone: see `guard`
     """
     check_parts(local=local, server=server)
     choice("estimator", estimator, ESTIMATORS)
@@ -85,7 +88,7 @@ def codistil(
         problem, model, learner or net(problem, local, apart, "codistil"), server, Coupling(apart, agreement), guidance,
         estimator, smoothing, directions, public_rows, public_labels == "none", disclosure.check(),
     )  # fmt: skip
-    return Method(
+    method = Method(
         name="codistil",
         server_init=server.init,
         client_init=lambda x, spec: Client(rules.learner.init(x, spec)),
@@ -101,3 +104,4 @@ def codistil(
         shows=public_rows,
         coupling=rules.coupled,
     )
+    return guarded(method, problem, rules.learner, check)

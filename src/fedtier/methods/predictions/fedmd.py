@@ -33,6 +33,7 @@ from .consensus import consensus, labels_as_outputs
 from .digesting import digesting
 from .disclosure import PLAIN, Disclosure
 from .divergences import Outputs, divergence_of
+from .guard import guarded
 from .learners import Learner, Lesson, Said
 
 
@@ -63,8 +64,9 @@ def fedmd(
     public_rows: int = 200,
     public_labels: str = "shown",
     disclosure: Disclosure = PLAIN,
+    check: float = 0.0,
 ) -> Method:
-    """FedMD on problem.f1 and problem.model; `public_rows`, `divergence`, `learner` and `disclosure` as in `codistil`.
+    """FedMD on problem.f1 and problem.model; `public_rows`, `divergence`, `learner`, `disclosure` and `check` as in `codistil`.
     `public_labels`: "shown", as published, or "none"."""
     check_parts(local=local)
     choice("public_labels", public_labels, ("shown", "none"))
@@ -90,7 +92,7 @@ def fedmd(
         z, known = consensus(ups, round.arrived, server.z)
         return Server(z, server.known | known), Info(jnp.sqrt(jnp.mean((z - server.z) ** 2)))
 
-    return Method(
+    method = Method(
         name="fedmd",
         server_init=lambda x: Server(jnp.zeros((public_rows, count)), jnp.zeros((), bool)),
         client_init=lambda x, spec: Client(chosen.init(x, spec)),
@@ -104,3 +106,4 @@ def fedmd(
         solves=2,
         shows=public_rows,
     )
+    return guarded(method, problem, chosen, check)

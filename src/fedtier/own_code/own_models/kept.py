@@ -18,6 +18,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ...errors import FedtierError
+from ...methods.method import Turn
+from ...methods.predictions.guard import alone_key
 from ...storage.files import make_private, write_whole
 from .contract import OwnModel
 
@@ -25,6 +27,7 @@ NEW = (0, 0)  # the name of no model yet
 Name = tuple[int, int]
 SUFFIX = ".model"
 OWN, LIST = "own", "own.json"  # in a run's folder: the models, and whose personal model is which
+TAUGHT = "taught"  # in that list: who has chosen the model that was taught, and who the one that has learnt alone
 
 
 class Kept:
@@ -84,6 +87,11 @@ class Kept:
 def hex_of(name: Name) -> str:
     """The name as a file is called."""
     return f"{name[0]:08x}{name[1]:08x}"
+
+
+def was_taught(name: Name, turn: Turn) -> bool:
+    """Of the personal model of this turn: is it another than the one that has learnt alone (`guard`)?"""
+    return name != name_of(np.asarray(jax.random.key_data(alone_key(turn))))
 
 
 def names_in(states: PyTree) -> set[Name]:

@@ -21,6 +21,7 @@ from ...experiments.outcomes import Interval, finished_rows, interval, resamplin
 from ...experiments.progress import Progress
 from ...experiments.run import begin, go_on
 from ...experiments.run_folder import RunFolder
+from ...own_code.own_models.kept import LIST, TAUGHT
 from ...reports import layout
 from ...reports.layout import Grid
 from ...storage.files import write_whole
@@ -38,6 +39,7 @@ class Told(NamedTuple):
     shared: np.ndarray | None  # [seeds] of the global model; None where there is none
     personal: np.ndarray  # [seeds, sites]
     bytes_up: float  # of one site in one round
+    taught: int | None = None  # personal models that were chosen over one that has learnt alone; None: nobody chose
 
 
 def make(order: Order, progress: Progress) -> Product:
@@ -48,7 +50,7 @@ def make(order: Order, progress: Progress) -> Product:
     settings = [*(quick["set"] if order.quick else ()), *order.settings]
     public = quick["public"] if order.quick else PUBLIC
     wanted = [row for row in rows if not order.only or row["title"] in (rows[0]["title"], *order.only)]
-    told = [_told(row, _config(tables, row["method"], public, settings), order, progress) for row in wanted]
+    told = [_told(row, _config(tables, row, public, settings), order, progress) for row in wanted]
     grids, lines = [grid(told), by_site(told)], sentences(told)
     if order.quick:
         lines.append("quick, not the full result")
@@ -57,9 +59,11 @@ def make(order: Order, progress: Progress) -> Product:
     return Product([*(layout.rich_table(one) for one in grids), NOTE, *lines, *files], content | {"sentences": lines})
 
 
-def _config(tables: dict[str, Any], method: dict[str, Any], public: int, settings: list[str]) -> Config:
+def _config(tables: dict[str, Any], row: dict[str, Any], public: int, settings: list[str]) -> Config:
+    method = row["method"]
     shows = {"public_rows": public} if method["name"] != "fedavg" else {}
     given = {table: dict(content) for table, content in tables.items()} | {"method": shows | method}
+    given["run"] |= row.get("run", {})
     if method["name"] == "codistil":
         given["method"] |= {"public_labels": "none"}
     if method["name"] == "fedavg":
@@ -79,7 +83,13 @@ def _told(row: dict[str, Any], config: Config, order: Order, progress: Progress)
     return Told(
         row["title"], config, None if None in found else np.asarray(found, float),
         np.asarray([one["by_client"]["personal"] for one in finals], float), _bytes(finals) / replies,
+        _taught(folder) if config.run.personal_check else None,
     )  # fmt: skip
+
+
+def _taught(folder: Path) -> int:
+    seeds = json.loads((folder / LIST).read_bytes())[TAUGHT]
+    return sum(sum(of.values()) for of in seeds.values())
 
 
 def _bytes(finals: list[Row]) -> float:
@@ -125,9 +135,10 @@ def sentences(told: list[Told]) -> list[str]:
     alone, lines = told[0], []
     for one in told[1:]:
         better = one.personal - alone.personal
+        chose = "" if one.taught is None else f"; {one.taught} sites chose the model that was taught"
         lines.append(
             f"{one.title}: {int((better >= 0).sum())} of {better.size} personal models are no worse than their site alone; "
-            f"mean difference {_signed(one, better.mean(axis=1), 'personal')}"
+            f"mean difference {_signed(one, better.mean(axis=1), 'personal')}, the worst {100 * better.min():+.1f}{chose}"
         )
     return lines
 
@@ -148,7 +159,7 @@ def _signed(one: Told, values: np.ndarray, what: str = "global") -> str:
 
 def _plain(one: Told) -> dict[str, Any]:
     shared = None if one.shared is None else one.shared.tolist()
-    return {"global": shared, "personal": one.personal.tolist(), "bytes_up": one.bytes_up}
+    return {"global": shared, "personal": one.personal.tolist(), "bytes_up": one.bytes_up, "taught": one.taught}
 
 
 def _write(folder: Path, grids: list[Grid], lines: list[str], content: dict[str, Any]) -> list[str]:
