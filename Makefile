@@ -27,7 +27,7 @@ checked: .venv/.installed  ## quick and heavier tests once more: compiled as for
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m "not flare and not flower and not data and not browser and not extras"
 
 slow: .venv/.installed  ## the heavier checks
-	$(BIN)/python -m pytest -m "slow and not flare and not flower and not data and not browser and not extras"
+	$(BIN)/python -m pytest -m "slow and not checked and not flare and not flower and not data and not browser and not extras"
 
 data: .venv/.installed  ## tests on the real data sets; FEDTIER_DATA names their folder
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m data

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fedtier.methods.registry import entry
 from fedtier.storage.checksums import unstamped
 
 METHODS = ("zo_hfl", "fedavg", "server_only", "local_only")
@@ -28,3 +29,11 @@ def mostly_slow(cases, *quick):
         return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
 
     return [case if case in quick else marked(case) for case in cases]
+
+
+def one_of_a_family(names):
+    """For what engines do, which the battery too asks of every method: the first of each family; the rest in `make checked`."""
+    families = [entry(name).family for name in names]
+    first = {family: k for k, family in reversed(list(enumerate(families)))}.values()
+    slow, checked = [pytest.mark.slow], [pytest.mark.slow, pytest.mark.checked]
+    return [pytest.param(name, marks=slow if k in first else checked) for k, name in enumerate(names)]

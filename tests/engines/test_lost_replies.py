@@ -18,6 +18,7 @@ from fedtier.problem import cross_entropy, softmax, supervised
 from fedtier.protocol.validation import Reply, too_large
 
 from ..methods.federations import digits
+from ..small_runs import one_of_a_family
 
 MODEL = softmax(64, 10)
 PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3)._replace(model=MODEL, outputs=10)
@@ -63,8 +64,7 @@ def close(found, wanted):
 APART = ("moon", "knn_per", "mocha", "fedrep")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in APART])
+@pytest.mark.parametrize("name", one_of_a_family([name for name in METHODS if name not in APART]))
 def test_a_client_whose_rows_are_1e30_is_as_if_its_replies_had_been_lost(name):
     wild, plan = with_rows(digits(), BAD, 1e30), everyone()
     fast, slow = (play(engine_of(make, name), wild, plan) for make in (compiled, messages))
