@@ -31,6 +31,16 @@ def mostly_slow(cases, *quick):
     return [case if case in quick else marked(case) for case in cases]
 
 
+def first_slow(cases):
+    """`cases` for a parametrized test: the first belongs to the slow tests, the others to `make checked`."""
+
+    def marked(k, case):
+        marks = [pytest.mark.slow, pytest.mark.checked] if k else [pytest.mark.slow]
+        return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks)
+
+    return [marked(k, case) for k, case in enumerate(cases)]
+
+
 def one_of_a_family(names):
     """For what engines do, which the battery too asks of every method: the first of each family; the rest in `make checked`."""
     families = [entry(name).family for name in names]

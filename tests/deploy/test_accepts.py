@@ -17,6 +17,7 @@ from fedtier.protocol.letters import Head, Kind, Letters
 from fedtier.protocol.version import greeting
 
 from ..protocol.sealed import House
+from ..small_runs import first_slow
 from .test_wire import setup
 
 RUN = b"r" * 16
@@ -93,7 +94,7 @@ print(len(letter), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("hidden", "words"), [(1_000_000_000, "this site takes at most 100000000"), (1_000_000, "must come whole")]
+    ("hidden", "words"), first_slow([(1_000_000_000, "this site takes at most 100000000"), (1_000_000, "must come whole")])
 )
 def test_a_small_hello_for_a_huge_model_makes_the_site_take_no_memory_for_it(tmp_path, hidden, words):
     """A thousand million hidden units are refused by the limit; a million would fit, but the model did not come along."""

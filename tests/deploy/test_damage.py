@@ -13,7 +13,7 @@ from fedtier.experiments.run_folder import RunFolder
 from fedtier.experiments.stopping import Stopped
 from fedtier.protocol import loopback
 
-from ..small_runs import metrics
+from ..small_runs import first_slow, metrics
 from .test_wire import between, model, setup, sites
 
 pytestmark = pytest.mark.slow  # each needs a run between sites
@@ -96,7 +96,7 @@ def same(folder, base):
     return (folder / "wire" / "run.log").read_text()
 
 
-@pytest.mark.parametrize("how", ["data", "header", "round", "half", "empty", "gone"])
+@pytest.mark.parametrize("how", first_slow(["data", "header", "round", "half", "empty", "gone"]))
 def test_a_damaged_checkpoint_is_replaced_by_the_one_before_it_and_models_and_rows_are_the_same(folder, base, how):
     """Rows too: the sites tell the scores of the round that is played again once more."""
     spoil(folder / "wire" / NEWEST, how)
@@ -104,7 +104,7 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before_it_and_models_and_ro
     assert f"goes on from {OLDER}" in same(folder, base)
 
 
-@pytest.mark.parametrize("how", ["digit", "half", "empty", "gone"])
+@pytest.mark.parametrize("how", first_slow(["digit", "half", "empty", "gone"]))
 def test_what_wire_json_said_is_taken_from_the_checkpoint(folder, base, how):
     before = (folder / "wire" / "wire.json").read_bytes()
     spoil(folder / "wire" / "wire.json", how)
@@ -113,7 +113,7 @@ def test_what_wire_json_said_is_taken_from_the_checkpoint(folder, base, how):
     assert json.loads((folder / "wire" / "wire.json").read_bytes()) == json.loads(before)
 
 
-@pytest.mark.parametrize("how", ["half", "empty", "gone"])
+@pytest.mark.parametrize("how", first_slow(["half", "empty", "gone"]))
 def test_the_table_of_sites_is_written_again(folder, base, how):
     spoil(folder / "wire" / "sites.json", how)
     goes_on(folder)

@@ -23,7 +23,7 @@ from fedtier.protocol import SolverProcess, letters, loopback
 from fedtier.protocol.letters import HEAD, Kind
 from fedtier.reports import load_runs
 
-from ..small_runs import metrics, mostly_slow
+from ..small_runs import first_slow, metrics
 
 CLIENTS = 4
 SETTINGS = [
@@ -71,7 +71,7 @@ def same_rows(found, wanted):
         assert found == wanted
 
 
-@pytest.mark.parametrize("method", mostly_slow(["zo_hfl", "fedavg", "scaffold", "ditto"]))
+@pytest.mark.parametrize("method", first_slow(["zo_hfl", "fedavg", "scaffold", "ditto"]))
 def test_the_wire_gives_the_models_the_rows_and_the_bytes_of_the_simulation(tmp_path, method):
     """Unequal data, unequal H, unequal radii, stragglers, drop-outs."""
     config = setup(tmp_path, f"method.name={method}", "method.server_seat=false")

@@ -11,12 +11,12 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from ..small_runs import metrics
+from ..small_runs import first_slow, metrics
 from .test_wire import model, setup
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "kills"), [("zo_hfl", 4), ("scaffold", 1)])
+@pytest.mark.parametrize(("method", "kills"), first_slow([("scaffold", 1), ("zo_hfl", 4)]))
 def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_models(tmp_path, method, kills):
     setup(tmp_path, f"method.name={method}", f"run.rounds={12 * kills}", "run.eval_every=4")
     environment = os.environ | {"FEDTIER_CACHE": str(tmp_path / "cache")}

@@ -19,7 +19,7 @@ from fedtier.experiments.stopping import Stopped
 from fedtier.library.metrics import Records
 from fedtier.methods import registry
 
-from ..small_runs import metrics, options
+from ..small_runs import first_slow, metrics, options
 
 SETTINGS = ["data.name=synthetic", "data.clients=4", "data.partition=natural", "data.client_test_share=0.3"]
 SETTINGS += ["run.rounds=4", "run.eval_every=2", "run.participation=0.5", "run.tau=2", "run.seed=3", "run.seeds=2"]
@@ -113,7 +113,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", ["server_only", "zo_hfl"])
+@pytest.mark.parametrize("name", first_slow(["zo_hfl", "server_only"]))
 @pytest.mark.slow
 def test_parts_give_what_their_keys_give(name, tmp_path):
     parts, keys = PARTS[name]

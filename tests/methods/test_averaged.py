@@ -37,6 +37,7 @@ def test_the_average_is_the_published_sum_over_the_models_that_fedavg_has_withou
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_an_averaged_method_passes_the_battery_and_power_0_is_the_method_itself():
     method = fedavg(PROBLEM)
     assert averaged(method, 0) is method

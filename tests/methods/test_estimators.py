@@ -215,7 +215,7 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
                 "estimator": "orthogonal", "directions": 2, "uplink": "models", "coupled": False, "start": "warm",
                 "server_steps": 2,
             },
-            marks=pytest.mark.slow,
+            marks=pytest.mark.checked,
         ),
     ],
 )  # fmt: skip

@@ -72,5 +72,6 @@ def test_methods_that_look_at_single_replies_do_not_claim_sums():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"estimator": "guided", "guide": "server", "directions": 2}])
+@pytest.mark.checked
 def test_shared_directions_pass_the_battery(options):
     check_method(lambda problem: make("zo_hfl", problem, {"shared_directions": True} | options))

@@ -18,7 +18,7 @@ from fedtier.problem import ball, box, cross_entropy, everywhere, softmax, super
 from fedtier.problem.closed_forms import two_level_quadratic
 from fedtier.protocol.foreign import adopt
 
-from ..small_runs import mostly_slow
+from ..small_runs import first_slow, mostly_slow
 from . import reference
 from .federations import bumpy_plan, digits, quadratic
 
@@ -39,9 +39,7 @@ def estimate(plus, minus, v, eta, n):
     return estimators.sphere().estimate((plus - minus) / (2 * eta), v, keys.root(0), None)
 
 
-@pytest.mark.parametrize(
-    ("coupled", "directions", "rounds"), mostly_slow([(True, 1, 20), (False, 1, 20), (False, 4, 5)], (True, 1, 20))
-)
+@pytest.mark.parametrize(("coupled", "directions", "rounds"), [(True, 1, 20), *first_slow([(False, 1, 20), (False, 4, 5)])])
 def test_the_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled, directions, rounds):
     """The ball holds a third of the solutions: were it all of them, f2 would be constant and nobody's estimate would count."""
     with jax.enable_x64(True):
@@ -305,16 +303,14 @@ def test_a_smoothing_that_float32_cannot_resolve_is_warned_about():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "solves"),
-    mostly_slow(
+    first_slow(
         [
             ({}, 2),
             ({"directions": 4}, 8),
             ({"estimator": "exact"}, 2),
             ({"estimator": "first_order"}, 2),
             ({"estimator": "auto"}, 2),
-        ],
-        ({}, 2),
-        ({"estimator": "first_order"}, 2),
+        ]
     ),
 )
 def test_the_solves_of_a_round_are_counted_as_they_are_made(options, solves):

@@ -97,6 +97,7 @@ def test_a_run_of_own_code_is_the_run_of_ours_that_it_wraps(mine, fedtier):
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_compare_and_search_and_theory_take_own_code_too(mine, fedtier):
     text = '[[methods]]\nlabel = "mine"\nname = "mine.py:method"\nrate = 0.3\n[[methods]]\nname = "server_only"\n'
     Path("compare.toml").write_text(text)

@@ -170,6 +170,7 @@ def test_the_cnn_and_its_slope_are_convolutions_relu_and_pooling_as_xla_computes
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_cnn_has_second_derivatives():
     """Forward over reverse, as the exact hypergradient takes them."""
     model, images = cnn(3, (1, 8, 8), widths=(3, 4)), jax.random.normal(KEY, (5, 1, 8, 8))

@@ -160,6 +160,7 @@ def test_thousands_of_damaged_letters_are_refused_or_fit():
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_two_hundred_thousand_damaged_letters_are_refused_or_fit():
     assert 0.9 < fuzz(200_000, 1) < 1.0
 

@@ -188,6 +188,7 @@ source = "nobody"
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_command_writes_the_table_and_finds_its_cells_again(tmp_path, monkeypatch):
     import tomllib
 

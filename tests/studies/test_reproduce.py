@@ -208,6 +208,7 @@ def test_the_table_shows_ours_beside_the_papers_and_says_what_diverged():
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_parts_run_by_several_processes_make_one_table_in_every_format(fedtier, mnist, tmp_path):
     words = ["reproduce", "table1", "--quick", *options(TINY), "--store", "cells", "--out", "out"]
     code, out, err = fedtier(*words, "--only", "fedavg 1000")

@@ -10,7 +10,7 @@ from fedtier.experiments.config import load_config
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import resume_experiment, run_experiment
 
-from ...small_runs import SMALL, metrics
+from ...small_runs import SMALL, first_slow, metrics
 
 SETTINGS = [*SMALL, "method.name=fedbuff", "method.buffer=1", "method.batch=4", "run.eval_every=2", "run.tau=1"]
 SETTINGS += ["run.speed_spread=30", "run.participation=1", "run.seeds=2"]
@@ -86,7 +86,7 @@ def test_between_sites_an_asynchronous_method_has_all_sites_at_work_unless_told(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("short", "long"), [(3, 16), (12, 16)])
+@pytest.mark.parametrize(("short", "long"), first_slow([(3, 16), (12, 16)]))
 def test_an_extended_asynchronous_run_is_bit_for_bit_the_longer_one(tmp_path, short, long):
     """From 3 rounds on somebody works for longer than anybody did before: the ring is too short, and the run begins anew."""
     before, after = (assemble(config_of(rounds)).plan.history for rounds in (short, long))

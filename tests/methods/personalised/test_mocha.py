@@ -167,6 +167,7 @@ def test_the_personal_model_goes_on_and_a_newcomer_begins_at_the_mean_of_the_oth
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_battery_holds_where_the_matrix_is_learnt_in_every_round():
     claims = ("compiled = messages", "H = 0 for all is as if nobody had replied", "a lost reply is ignored, whatever it holds")
     found = method_claims(lambda problem: make("mocha", problem, {"relate_every": 1, "members": 6, "stored": 40}), claims)

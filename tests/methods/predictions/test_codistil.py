@@ -11,6 +11,7 @@ from fedtier.errors import FedtierError
 from fedtier.federation import Shown, View, Window
 from fedtier.methods import Opening, Round, make, turn_of
 
+from ...small_runs import first_slow
 from .linear import BATCH, GAMMA, PROBLEM, START, TRUE, WEIGHT, B, C, P, U, federation, played, whole
 
 LAMBDA, MU = 0.7, 0.4
@@ -100,7 +101,9 @@ def test_rows_that_nobody_has_labels_for_are_no_rows_of_f1():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"estimator": "guided", "decimals": 1, "top": 1, "noise": 0.1}, {"uplink": "values"}])
+@pytest.mark.parametrize(
+    "options", first_slow([{"estimator": "guided", "decimals": 1, "top": 1, "noise": 0.1}, {"uplink": "values"}])
+)
 def test_every_estimator_and_coarse_predictions_keep_the_contract(options):
     claims = ("states keep their shapes and types", "messages survive the codec", "H = 0 for all is as if nobody had replied")
     found = method_claims(lambda problem: make("codistil", problem, {"public_rows": 30} | options), only=claims)
