@@ -11,6 +11,16 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $@
 
+# What some of the targets need besides.
+.venv/.docs .venv/.flare .venv/.flower: .venv/.%: .venv/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	touch $@
+
+.venv/.extras: .venv/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx,onnxruntime,lightgbm]" torch==2.13.0 "pandas>=2,<4" "polars>=1,<2"
+	$(BIN)/python -m pip install --quiet "xgboost-cpu>=3,<4"  # the module of the extra xgboost without libraries for GPUs
+	touch $@
+
 demo: .venv/.installed  ## ZO-HFL beside FedAvg, SCAFFOLD and server-only on embedded data
 	$(BIN)/fedtier demo
 
@@ -36,36 +46,28 @@ browser: .venv/.installed  ## reports in headless Chromium: apt-get install chro
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m browser
 
-extras: .venv/.installed  ## the trackers, ONNX, boosted trees and the PyTorch client against their real packages
-	$(BIN)/python -m pip install --quiet --editable ".[tensorboard,mlflow,onnx,onnxruntime,lightgbm]" torch==2.13.0 "pandas>=2,<4" "polars>=1,<2"
-	$(BIN)/python -m pip install --quiet "xgboost-cpu>=3,<4"  # the module of the extra xgboost without libraries for GPUs
+extras: .venv/.extras  ## the trackers, ONNX, boosted trees and the PyTorch client against their real packages
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -m extras -W default
 
-flare: .venv/.installed  ## three sites and a server over NVIDIA FLARE on loopback
-	$(BIN)/python -m pip install --quiet --editable ".[flare]"
+flare: .venv/.flare  ## three sites and a server over NVIDIA FLARE on loopback
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flare and not slow"
 
-crash: .venv/.installed  ## the same, with everything killed once, every byte counted, the tutorial as written; a quarter of an hour
-	$(BIN)/python -m pip install --quiet --editable ".[flare]"
+crash: .venv/.flare .venv/.flower  ## the same, with everything killed once, every byte counted, the tutorial as written; a quarter of an hour
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flare and slow"
-	$(BIN)/python -m pip install --quiet --editable ".[flower]"
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flower and slow"
 
-flower: .venv/.installed  ## three sites and a server over Flower on loopback
-	$(BIN)/python -m pip install --quiet --editable ".[flower]"
+flower: .venv/.flower  ## three sites and a server over Flower on loopback
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flower and not slow"
 
 bench: .venv/.installed  ## fedtier beside its peers, about 25 minutes; RESUME=1 goes on with the last sitting
 	$(BIN)/python bench/run.py $(if $(RESUME),--resume)
 	$(BIN)/python bench/table.py
 
-docs: .venv/.installed  ## the documentation into build/docs: notebooks are run, warnings are errors
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+docs: .venv/.docs  ## the documentation into build/docs: notebooks are run, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
 
 package: .venv/.installed  ## the wheel and the source distribution, each installed into an empty environment that runs the demo
 	rm -rf build/package && mkdir -p build/package
-	$(BIN)/python -m pip install --quiet "build>=1.2,<2"
 	$(BIN)/python -m build --outdir build/package . >build/package/build.log
 	for kind in whl tar.gz; do \
 	  $(PYTHON) -m venv --clear build/package/venv && \
