@@ -119,6 +119,26 @@ def test_with_values_exactly_two_numbers_leave_a_site(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_finished_run_is_extended_to_the_bits_and_rows_of_the_longer_one_and_never_shortened(tmp_path):
+    """The old end is between two evaluations of the longer run: its row goes."""
+    setup(tmp_path, "method.name=scaffold", "run.eval_every=2", "run.rounds=6")
+    whole = between(tmp_path / "fed", sites(tmp_path / "fed", "whole"), "whole")
+    file, said = tmp_path / "fed" / "run.toml", configuration.read_toml(tmp_path / "fed" / "run.toml")
+    for rounds in (3, 6):
+        file.write_text(tomli_w.dumps(said | {"run": said["run"] | {"rounds": rounds}}))
+        members = sites(tmp_path / "fed", "often")
+        result = between(tmp_path / "fed", members, "often")
+        for site in members.values():
+            site.close()
+    assert np.array_equal(model(result.folder), model(whole.folder))
+    assert metrics(result.folder) == metrics(whole.folder)
+    assert "extended to 6 rounds" in (result.folder / "run.log").read_text()
+    file.write_text(tomli_w.dumps(said | {"run": said["run"] | {"rounds": 3}}))
+    with pytest.raises(FedtierError, match="a run is never shortened"):
+        between(tmp_path / "fed", {}, "often")
+
+
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_from_its_folder_bit_for_bit_and_not_as_a_simulation(tmp_path):
     setup(tmp_path, "method.name=scaffold")
     whole = between(tmp_path / "fed", sites(tmp_path / "fed", "whole"), "whole")

@@ -20,13 +20,13 @@ HINT = "put back a copy of the run's folder that is no older than the sites' mem
 
 def run_id_of(run: WireRun, files: RunFolder) -> bytes:
     """The run's id: a new one unless the folder holds this very run."""
-    content: dict[str, Any] = {"sites": run.wire.sites, "config": run.config.digest()}
+    content: dict[str, Any] = {"sites": run.wire.sites, "config": run.config.digest(endless=True)}  # it may be extended
     path = files.folder / WIRE
     if not path.exists() and not _checkpoints(files):
         files.refuse_second_run()
         files.write(WIRE, stamped({"run": secrets.token_hex(16)} | content).encode())
     found = _wire(path) or _wire_of_checkpoint(files)
-    same = {key: found.get(key) for key in content} == content
+    same = found.get("sites") == content["sites"] and found.get("config") in (content["config"], run.config.digest())
     require(same, "folder", str(files.folder), "holds another run, or other sites", "choose another folder")
     return bytes.fromhex(found["run"])
 

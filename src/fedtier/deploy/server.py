@@ -45,10 +45,10 @@ from ..protocol import (
     message_shapes,
 )
 from ..storage.array_files import ArrayFile
-from ..storage.checksums import stamped
 from ..storage.files import Damaged, read_generations, set_aside
+from .extension import extend
 from .rows import open_server, specs
-from .run_id import HINT, run_id_of
+from .run_id import HINT, WIRE, run_id_of
 from .settings import WireRun, load_run_file
 from .site import brief_of
 
@@ -62,6 +62,7 @@ def serve_rounds(
     run = load_run_file(run_file)
     experiment, preparation = open_server(run)
     with RunFolder(folder).held() as files:
+        extend(run, files)
         run_id = run_id_of(run, files)
         return _Server(run, experiment, preparation, files, run_id, ask, progress, stopped, seal).serve()
 
@@ -100,7 +101,7 @@ class _Server:
         else:
             self.driver = Driver(job, ask, rules, **told)
         self.reached, self.written, self.evaluated, self.spent = 0, 0, 0, 0.0
-        self.wire = stamped({"run": run_id.hex(), "sites": run.wire.sites, "config": run.config.digest()})
+        self.wire = store.folder.joinpath(WIRE).read_text(encoding="utf-8")
         self.first, self.ledger = self._resumed(first)
         if not experiment.method.buffer:  # else the order in which answers come is the plan, and is written at the end
             self.store.keep_plan(experiment.plan, self.note)
@@ -163,6 +164,7 @@ class _Server:
             path = self.store.folder / METRICS
             said = f"lines {', '.join(map(str, damaged))} are damaged" if damaged else "is cut short"
             self.note(f"{path}: {said}; goes on with {len(kept)} of {count} rows" + set_aside(path))
+        kept = self.store.due_rows(kept, self.run.config.run)  # without the row of an old end, where the run was extended
         self.store.keep_rows(kept)
         self.written = len(kept)
         self.evaluated = kept[-1]["round"] + 1 if kept else 0

@@ -82,7 +82,7 @@ def load_run_file(file: Path) -> WireRun:
     config = configuration.validate(tables)
     rule = "is for simulations: between sites its noise would be drawn from a seed that all parties know"
     require(config.privacy.kind == "none", "privacy.kind", config.privacy.kind, rule, 'privacy.kind = "none"')
-    if _buffer(config) and "participation" not in tables.get("run", {}):  # every site has a task
+    if buffer_of(config) and "participation" not in tables.get("run", {}):  # every site has a task
         config = config.model_copy(update={"run": config.run.model_copy(update={"participation": 1.0})})
     _fits(config, wire)
     return WireRun(config, wire, file.parent)
@@ -110,7 +110,7 @@ def _fits(config: Config, wire: WireTable) -> None:
 
 def _fits_buffer(config: Config, wire: WireTable) -> None:
     """A method without rounds takes answers as they come: nothing is drawn of who works, and who is late or lost."""
-    if not _buffer(config):
+    if not buffer_of(config):
         given = wire.max_staleness != WireTable.model_fields["max_staleness"].default
         rule = f"is not read: {config.method.name} has rounds, and no answer is older than its round"
         require(not given, "wire.max_staleness", wire.max_staleness, rule, "leave it out")
@@ -120,7 +120,7 @@ def _fits_buffer(config: Config, wire: WireTable) -> None:
         require(getattr(config.run, key) == value, f"run.{key}", getattr(config.run, key), rule, f"leave it out, or {value:g}")
 
 
-def _buffer(config: Config) -> int:
+def buffer_of(config: Config) -> int:
     return registry.sketch(config.method.entry, config.method.options).buffer
 
 

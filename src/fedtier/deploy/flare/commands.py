@@ -25,6 +25,7 @@ from ...protocol import Ask, ServerSeal, read_identity
 from ...reports.terminal import byte_size
 from ...reports.tracking import in_background
 from ...storage.files import make_private, private_files, write_whole
+from ..extension import extend, is_longer
 from ..rows import open_server
 from ..server import serve_rounds
 from ..settings import checked, load_run_file
@@ -87,6 +88,9 @@ def serve_run(kit_folder: Path, run_file: Path, out: Path | None, listen: Listen
     folder = (out or Path("runs/wire") / cell_name(run.config)).resolve()
     make_private(folder)
     (folder / FAILURE).unlink(missing_ok=True)
+    if is_longer(run, folder):
+        with RunFolder(folder).held() as files:
+            extend(run, files)
     listener = in_background(listen(run.config, folder))
     watch = _Watch(folder, run.config.run.rounds, listener)
     told = {
