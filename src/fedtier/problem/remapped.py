@@ -38,6 +38,6 @@ def remapped(black_box: BlackBox, basis: Float[np.ndarray, "features d"], *, out
 
     def apply(x: Remapped, inputs: Inputs) -> Float[Array, "B classes"]:
         shifted = jnp.asarray(inputs).reshape(inputs.shape[0], -1) + (jnp.asarray(basis, x.shift.dtype) @ x.shift)[None]
-        return head.apply(x.head, jax.lax.stop_gradient(black_box(shifted)))
+        return head.apply(x.head, black_box(jax.lax.stop_gradient(shifted)))  # a call out of the program has no derivative
 
     return Model("remapped", init, apply)
