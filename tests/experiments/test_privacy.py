@@ -7,7 +7,7 @@ import pytest
 
 from fedtier.errors import FedtierError
 from fedtier.experiments.assemble import assemble
-from fedtier.experiments.config import validate
+from fedtier.experiments.config import preset_words, validate
 from fedtier.experiments.privacy_page import page_words, stated
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import resume_experiment, run_experiment
@@ -51,6 +51,16 @@ def test_what_cannot_be_promised_is_refused_before_any_work(changes, words):
         validate(given)
 
 
+def test_the_recommended_preset_gives_way_to_shared_directions_and_says_so():
+    config = validate({"method": {"name": "zo_hfl", "shared_directions": True}})
+    assert config.method.options["remembered"] == 0 and not config.method.options["fading"] and config.method.options["bounded"]
+    (line,) = preset_words(config)
+    assert "remembered = 0 in place of 10, fading = false in place of true" in line
+    assert preset_words(validate({})) == [] and validate({}).method.options["remembered"] == 10
+    with pytest.raises(FedtierError, match="no reply is known alone"):
+        validate({"method": {"name": "zo_hfl", "shared_directions": True, "remembered": 10}})
+
+
 def test_a_budget_sets_the_noise_and_clients_count_alike():
     experiment = assemble(validate(tables()))
     noise = experiment.config.privacy.noise
@@ -71,14 +81,16 @@ def test_noise_and_a_budget_end_the_run_when_it_is_spent():
 
 
 @pytest.mark.slow
-def test_a_run_says_what_it_has_spent_and_cannot_be_extended_beyond_its_budget(tmp_path):
+def test_a_run_says_what_it_has_spent_and_cannot_be_extended_beyond_its_budget(tmp_path, monkeypatch):
     said = []
 
     class Quiet(Progress):
         def say(self, *lines):
             said.extend(lines)
 
+    monkeypatch.setattr("fedtier.experiments.run.preset_words", lambda config: ["the preset gives way"])
     result = run_experiment(validate(tables()), tmp_path / "run", progress=Quiet())
+    assert "the preset gives way" in said and "the preset gives way" in (tmp_path / "run" / "run.log").read_text()
     assert any("epsilon for a client at delta = 0.01 after 6 rounds" in line for line in said)
     spent = [row["epsilon"] for row in RunFolder(tmp_path / "run").rows()]
     assert spent[0] == 0 and spent == sorted(spent) and 4.8 < result.final[0]["epsilon"] <= 5.0

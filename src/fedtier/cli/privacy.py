@@ -22,7 +22,7 @@ def privacy(
         json: One JSON object on stdout instead of a page.
     """
     from ..experiments.assemble import assemble
-    from ..experiments.config import load_config
+    from ..experiments.config import load_config, preset_words
     from ..experiments.privacy_audit import audit_words, audited
     from ..experiments.privacy_page import as_object, page_words, stated
 
@@ -32,6 +32,8 @@ def privacy(
     if config.privacy.kind == "none":
         show({"unit": None} if json else NOTHING_SAID)
         return
+    for line in preset_words(config):
+        print(line, file=sys.stderr)
     experiment = assemble(config)
     if experiment.config.run.rounds < config.run.rounds:
         print(f"the budget is spent after {experiment.config.run.rounds} rounds", file=sys.stderr)

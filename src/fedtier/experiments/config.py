@@ -600,8 +600,9 @@ def _made(config: Config, given: dict[str, Any]) -> Method:
 
 
 def _method_keys(given: dict[str, Any]) -> dict[str, Any]:
-    """All keys of [method]: those of the preset, with the given ones on top. A key changes itself and nothing else. A part
-    that a program gives whole stands in place of its keys."""
+    """All keys of [method]: those of the preset, with the given ones on top. A key changes itself and nothing else, but that
+    what cannot stand beside it gives way in the recommended preset (`preset_words` says so). A part that a program gives
+    whole stands in place of its keys."""
     name, preset = given.get("name", "zo_hfl"), given.get("preset", "recommended")
     if not isinstance(name, str) or preset not in registry.PRESETS:
         return given  # refused by the table
@@ -616,8 +617,22 @@ def _method_keys(given: dict[str, Any]) -> dict[str, Any]:
     for key, part in replaced.items():
         hint = f"give it to the part, or leave {part} out"
         require(key not in given, f"method.{key}", given.get(key), f"belongs to the part {part}, which is given whole", hint)
-    defaults = registry.defaults(name, preset)
+    defaults = registry.defaults(name, preset, given)
     return {key: value for key, value in defaults.items() if key not in replaced} | of_problem | given
+
+
+def preset_words(config: Config) -> list[str]:
+    """Where the recommended preset gives way to a key of the configuration: a line for each such key."""
+    method = config.method
+    if method.preset != "recommended" or is_own(method.name):
+        return []
+    advised, options, lines = registry.defaults(method.name, "recommended"), method.options, []
+    for key in method.entry.gives_way:
+        instead = {k: v for k, v in registry.given_way(method.name, {key: options[key]}).items() if options[k] == v}
+        if instead:
+            now = ", ".join(f"{k} = {json.dumps(v)} in place of {json.dumps(advised[k])}" for k, v in instead.items())
+            lines.append(f"method.{key} = {json.dumps(options[key])}: the recommended preset gives way, {now}")
+    return lines
 
 
 def _declared(options: Mapping[str, inspect.Parameter]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ..storage.array_files import ArrayFile
 from ..storage.files import read_generations
 from ..storage.json_value import Json
 from .assemble import Experiment, assemble
-from .config import Config, load_config
+from .config import Config, load_config, preset_words
 from .data import seeds_of
 from .label_counts import labels_of_experiment
 from .metric_row import Row
@@ -261,6 +261,8 @@ class Session:
         self.files.keep_plan(self.experiment.plan, self._say)
         counts = labels_of_experiment(self.experiment)
         self.progress.say(*counts.said)
+        for line in preset_words(self.experiment.config):
+            self._say(line)
         if self.experiment.attackers and not (self.files.folder / ATTACK).exists():
             attack = self.experiment.config.attack
             scale = SCALES[attack.kind] if attack.scale is None else attack.scale

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -65,11 +65,22 @@ def options(name: str | Entry) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(entry(name).flat).parameters)
 
 
-def defaults(name: str, preset: str) -> dict[str, Any]:
-    """The keys of [method] by a preset: "paper" as published, "recommended" with what we advise on top."""
+def defaults(name: str, preset: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The keys of [method] by a preset: "paper" as published, "recommended" with what we advise on top, but for what gives way
+    to the keys that are `given`."""
     choice("preset", preset, PRESETS)
     declared = {key: option.default for key, option in options(name).items()}
-    return declared | dict(entry(name).recommended) if preset == "recommended" else declared
+    if preset == "paper":
+        return declared
+    return declared | dict(entry(name).recommended) | given_way(name, given or {})
+
+
+def given_way(name: str | Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the recommended preset has in place of its own values beside the keys that are `given`."""
+    found: dict[str, Any] = {}
+    for key, instead in entry(name).gives_way.items():
+        found |= instead if given.get(key) else {}
+    return found
 
 
 def part_names(name: str | Entry) -> tuple[str, ...]:

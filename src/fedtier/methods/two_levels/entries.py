@@ -18,6 +18,7 @@ from .zo_hfl import zo_hfl
 ESTIMATORS: dict[str, Callable[..., Estimator]] = {name: getattr(estimators, name) for name in estimators.__all__}
 
 STEADY: dict[str, Any] = {"bounded": True, "remembered": 10, "fading": True}
+ALONE: dict[str, Any] = {"remembered": 0, "fading": False}  # both need replies one by one, and there are only sums
 COUPLED: dict[str, Any] = {"estimator": "auto", "penalty": 30.0, "proximity": 10.0}
 """Chosen on validation rows of MNIST and Fashion-MNIST at two levels of heterogeneity (docs/estimators.md); penalty and
 proximity belong to the problem, the rest to the method."""
@@ -81,7 +82,7 @@ ENTRIES = {
     "zo_hfl": Entry(
         zo_hfl, zo_hfl_keys, "ZO-HFL", "two levels",
         "two levels: server data and personal models; a client sends two values of f2, or its estimate", bibtex.ZO_HFL,
-        recommended=COUPLED | STEADY | SERVER | TUNED,
+        recommended=COUPLED | STEADY | SERVER | TUNED, gives_way={"shared_directions": ALONE},
         grid={"server_lr": [0.0003, 0.001, 0.003, 0.01], "penalty": [10.0, 30.0], "fine_tune": TUNING},
     ),
 }  # fmt: skip
