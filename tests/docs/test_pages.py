@@ -62,6 +62,7 @@ def test_every_data_set_stands_on_its_page_and_every_published_one_has_something
 
 
 PRIVATE = {"kind": "clients", "epsilon": 8.0}
+OF_PRIVACY = {"quorum": {"place": "distributed"}, "by_rows": {"kind": "rows"}, "public_sizes": {"kind": "rows"}}
 OWN, MADE, NATURAL = {"file": "rows.csv"}, {"name": "synthetic", "partition": "iid"}, {"file": "rows.csv", "owner": "who"}
 NEEDED = {
     "server_seat": {"name": "fedavg"}, "classes_per_client": {"partition": "classes"},
@@ -89,7 +90,7 @@ def test_every_key_has_a_meaning_and_an_example_that_is_accepted(table, key, tmp
     assert example is not None and example != field.default
     if table in config.TABLES:
         private = table == "privacy"
-        needed = PRIVATE | ({"place": "distributed"} if key == "quorum" else {}) if private else NEEDED.get(key, {})
+        needed = PRIVATE | OF_PRIVACY.get(key, {}) if private else NEEDED.get(key, {})
         method = {"privacy": "fedavg", "clients": "codistil"}.get(table)
         beside = {"method": {"name": method}} if method else {}
         assert getattr(getattr(config.validate(beside | {table: needed | {key: example}}), table), key) == example

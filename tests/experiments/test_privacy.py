@@ -7,6 +7,7 @@ import pytest
 
 from fedtier.errors import FedtierError
 from fedtier.experiments.assemble import assemble
+from fedtier.experiments.budgets import budgeted, epsilon_after
 from fedtier.experiments.config import preset_words, validate
 from fedtier.experiments.privacy_page import page_words, stated
 from fedtier.experiments.progress import Progress
@@ -35,6 +36,9 @@ def tables(**changes):
         ({"method": {"name": "zo_hfl", "client_lr": 0.1}}, "sums of its replies alone"),
         ({"run": {"order": "drawn"}, "privacy": {"accountant": "pld"}}, "no bound for cohorts of a fixed size"),
         ({"privacy": {"kind": "none"}}, "is not read with privacy.kind = 'none'"),
+        ({"privacy": {"by_rows": {"3": 1.0}}}, "is not read with privacy.kind = 'clients'"),
+        ({"privacy": {"kind": "rows", "by_rows": {"few": 1.0}}}, "by numbers of rows"),
+        ({"privacy": {"kind": "rows", "by_rows": {"3": 1.0}, "noise": 1.0}}, "leave out one of the two"),
         ({"privacy": {"kind": "rows", "place": "local"}}, "is not read with privacy.kind = 'rows'"),
         ({"privacy": {"kind": "rows"}, "method": {"name": "decomfl"}}, "more than what a solve by gradients"),
         ({"privacy": {"kind": "rows"}, "run": {"epochs": 2.0, "local_steps": None}}, "a budget counts steps"),
@@ -101,14 +105,44 @@ def test_a_run_says_what_it_has_spent_and_cannot_be_extended_beyond_its_budget(t
         resume_experiment(tmp_path / "run", progress=Quiet(), rounds=7)
 
 
+OF_ROWS = tables(privacy={"kind": "rows"}, run={"order": "drawn"})
+SIZES = np.asarray([[3, 40, 41], [3, 40, 200]])
+
+
+def test_each_client_s_rows_have_the_whole_budget_and_clients_with_more_of_them_less_noise():
+    """12 gradients with minibatches of 4; 41 rows are near enough to 40 to share their noise, and 3 are drawn in every step."""
+    config = validate(OF_ROWS | {"privacy": OF_ROWS["privacy"] | {"epsilon": 0.3}})
+    found = budgeted(config, 3, SIZES)
+    noises = {int(rows): noise for rows, noise in found.privacy.by_rows.items()}
+    assert [*noises] == [3, 40, 200] and found.privacy.noise is None
+    assert noises[200] < noises[40] / 2 < noises[3] / 6
+    spent = [epsilon_of(noise, 12, Cohorts("poisson", rows, min(4, rows)), 0.01, "rdp") for rows, noise in noises.items()]
+    assert max(spent) <= 0.3 and min(spent) > 0.298, "nobody overpays"
+    assert budgeted(found, 3, SIZES) == found, "what a run writes down reads back as itself"
+    assert found.digest() == config.digest()
+
+
+def test_the_clients_worst_off_decide_what_written_noises_promise():
+    given = tables(privacy={"kind": "rows", "by_rows": {"3": 4.0, "40": 2.0}}, run={"order": "drawn"})
+    config = validate(given)
+    wanted = [(4.0, Cohorts("poisson", 3, 3)), (2.0, Cohorts("poisson", 40, 4))]
+    spent = max(epsilon_of(noise, 12, cohorts, 0.01, "rdp") for noise, cohorts in wanted)
+    assert epsilon_after(config, 3, SIZES, 6) == spent
+    tight = config.model_copy(update={"privacy": config.privacy.model_copy(update={"epsilon": spent * 0.8})})
+    assert 0 < budgeted(tight, 3, SIZES).run.rounds < 6
+    with pytest.raises(FedtierError, match="says nothing for the client with 3 rows"):
+        budgeted(validate(tables(privacy={"kind": "rows", "by_rows": {"4": 4.0}}, run={"order": "drawn"})), 3, SIZES)
+
+
 @pytest.mark.slow
-def test_rows_have_a_budget_of_their_own_by_the_client_with_the_fewest():
-    config = validate(tables(privacy={"kind": "rows"}, run={"order": "drawn"}))
-    experiment = assemble(config)
-    fewest, noise = int(experiment.sizes.min()), experiment.config.privacy.noise
+def test_a_page_about_rows_says_what_each_client_spends():
+    experiment = assemble(validate(OF_ROWS | {"privacy": OF_ROWS["privacy"] | {"public_sizes": True}}))
     found = stated(experiment)
-    assert found.unit == "a row" and len({viewer.epsilon for viewer in found.viewers}) == 1
-    assert found.epsilon == epsilon_of(noise, 12, Cohorts("poisson", fewest, 4), 0.01, "rdp") <= 5.0
+    assert found.unit == "a row" and len({viewer.epsilon for viewer in found.viewers}) == 1 and 4.9 < found.epsilon <= 5.0
+    fewest = int(experiment.sizes.min())
+    assert f"a client with {fewest} rows, each drawn with chance {4 / fewest:.3g}" in page_words(found)
+    assert any("may be known: replies are weighted by it" in line for line in found.assumptions)
+    assert len(np.unique(np.asarray(experiment.federation.spec.weight))) > 1 or len(np.unique(experiment.sizes)) == 1
 
 
 @pytest.mark.parametrize("place", ["local", "distributed"])

@@ -113,7 +113,7 @@ def test_gradients_of_rows_are_clipped_one_by_one_and_each_row_has_its_own_coin(
     """Gradients are the rows themselves, of length 1, 2, .. 20: clipped to 3 and summed, over a minibatch of 10."""
     rows = np.arange(1.0, 21.0, dtype=np.float32)[:, None] * np.eye(20, dtype=np.float32)
     view = View(jnp.asarray(rows), jnp.arange(20), jnp.asarray(0), jnp.asarray(20))
-    quiet = RowNoise(clip=3.0, noise=0.0, most=25)  # the largest client has more rows than this one
+    quiet = RowNoise(clip=3.0, by_rows=((20, 0.0), (21, 9.0)), most=25)  # the largest client has more rows than this one
 
     def drawn(seed, how=quiet):
         return noisy_gradient(lambda y, rows: jnp.sum(rows, axis=0), jnp.zeros(20), view, keys.at(keys.root(0), seed), 10, how)
@@ -124,6 +124,11 @@ def test_gradients_of_rows_are_clipped_one_by_one_and_each_row_has_its_own_coin(
     np.testing.assert_allclose((found > 0).mean(axis=0), 0.5, atol=0.13)
     together = np.corrcoef((found > 0).T)
     assert np.abs(together - np.eye(20)).max() < 0.25, "coins are independent"
-    noisy = np.asarray(jax.vmap(lambda s: drawn(s, quiet._replace(noise=2.0)))(jnp.arange(400)))
+    noisy = np.asarray(jax.vmap(lambda s: drawn(s, quiet._replace(by_rows=((1, 9.0), (19, 2.0), (22, 0.0)))))(jnp.arange(400)))
     assert np.std(noisy - found) == pytest.approx(2.0 * 3.0 / 10, rel=0.03)
     assert trees.all_finite(noisy)
+
+
+@pytest.mark.parametrize(("rows", "noise"), [(1, 5.0), (30, 5.0), (84, 5.0), (85, 3.0), (199, 3.0), (200, 1.5), (9999, 1.5)])
+def test_a_client_s_noise_goes_by_its_rows_and_is_never_that_of_a_larger_one(rows, noise):
+    assert float(RowNoise(1.0, ((30, 5.0), (85, 3.0), (200, 1.5)), 200).noise(rows)) == noise

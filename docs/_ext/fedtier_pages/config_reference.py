@@ -58,6 +58,8 @@ def _kinds(annotation: Any) -> str:
         return " or ".join(_kinds(part) for part in typing.get_args(annotation) if part is not type(None))
     if typing.get_origin(annotation) is list:
         return f"list of {_kinds(typing.get_args(annotation)[0])}" + ("" if annotation == list[Any] else "s")
+    if typing.get_origin(annotation) is dict:
+        return f"table of {_kinds(typing.get_args(annotation)[1])}s"
     return WORDS.get(annotation, str(annotation))
 
 

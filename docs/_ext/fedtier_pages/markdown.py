@@ -12,6 +12,8 @@ def code(value: Any) -> str:
     """A value as it is written in a TOML file, in a code span; nothing for None."""
     if value is None:
         return ""
+    if isinstance(value, dict):  # on one line
+        return f"`{{{', '.join(f'{key} = {code(one)[1:-1]}' for key, one in value.items())}}}`"
     return f"`{tomli_w.dumps({'k': value}).split('=', 1)[1].strip()}`" if not callable(value) else "`a function`"
 
 

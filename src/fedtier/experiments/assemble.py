@@ -29,11 +29,12 @@ from ..own_code.own_models.words import maker_of
 from ..privacy.mechanism import private
 from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
+from .budgets import budgeted
 from .config import Config, keys_of
 from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
 from .models import is_plain, loss_of, model_of
 from .own_models import is_start, start_of
-from .privacy_rules import budgeted, mechanism_of, row_noise_of
+from .privacy_rules import mechanism_of, row_noise_of
 
 
 class Experiment(NamedTuple):
@@ -334,7 +335,7 @@ def _federation(
     config: Config, dataset: Dataset, arrays: PyTree, clients: int, rng: np.random.Generator
 ) -> tuple[Federation, Newcomers | None]:
     federation, new = split_all(config, dataset, arrays, rng)
-    if config.privacy.kind != "none":  # how many rows a client has is not told: all count alike
+    if config.privacy.kind != "none" and not config.privacy.public_sizes:  # how many rows it has is not told: all count alike
         federation = federation._replace(spec=federation.spec._replace(weight=jnp.ones_like(federation.spec.weight)))
     federation = federation._replace(spec=_spec(config, dataset, federation.spec, clients))
     return with_seat(federation) if config.method.server_seat else federation, new

@@ -402,6 +402,14 @@ class PrivacyTable(Table):
         None, "Deviation of the noise on a sum in units of the clip; none: what epsilon allows.", unit="clips", example=4.0,
         gt=0, allow_inf_nan=False,
     )  # fmt: skip
+    by_rows: dict[str, float] = described(
+        {}, "Under privacy of rows, the noise of clients with at least so many rows; empty: what epsilon asks of each. Written "
+        "by a run, too.", unit="clips", example={"30": 4.0, "200": 1.5},
+    )  # fmt: skip
+    public_sizes: bool = described(
+        False, "Under privacy of rows: may numbers of rows be known? Replies are weighted by them then; else all count alike.",
+        example=True,
+    )  # fmt: skip
     calibrated: bool = described(
         False, "Written by a run: its noise was found for epsilon when it began, and stays.", example=True
     )
@@ -464,6 +472,7 @@ class Config(Table):
             content.pop("privacy")
         elif content["privacy"].pop("calibrated"):
             content["privacy"]["noise"] = None  # epsilon says it
+            content["privacy"].pop("by_rows", None)
         if not self.clients.models:  # likewise
             content.pop("clients")
         for key in CLOCK:  # likewise
@@ -477,7 +486,7 @@ class Config(Table):
 LATER = (
     ("data", "new_clients"), ("data", "augment"), ("run", "metrics"), ("data", "server_copy"), ("run", "local_steps"),
     ("run", "order"), ("data", "balance"), ("data", "test"), ("data", "pixels"), ("run", "epochs"), ("run", "personal_steps"),
-    ("run", "magnitude"), ("run", "personal_check"),
+    ("run", "magnitude"), ("run", "personal_check"), ("privacy", "by_rows"), ("privacy", "public_sizes"),
 )  # fmt: skip
 """Keys that stand in a digest only where they are set: runs from before there were such keys keep theirs."""
 TABLES: dict[str, type[Table]] = {

@@ -53,6 +53,8 @@ def page_words(found: Statement) -> str:
     lines = [short_words(found), "", "who sees what"]
     for viewer in found.viewers:
         lines += [f"  {viewer.who}: {viewer.sees}", f"    epsilon {_number(viewer.epsilon)}: {viewer.why}"]
+    if found.groups:
+        lines += ["", "what each client spends", *(f"  {line}" for line in found.groups)]
     lines += ["", "assumed", *(f"  {line}" for line in found.assumptions)]
     return "\n".join([*lines, "", "not covered", *(f"  {line}" for line in found.uncovered)])
 
@@ -65,12 +67,14 @@ def as_object(found: Statement) -> dict[str, Json]:
     return {
         "unit": found.unit, "delta": found.delta, "noise": found.noise, "clip": found.clip, "rounds": found.rounds,
         "viewers": viewers, "assumptions": list(found.assumptions), "uncovered": list(found.uncovered),
+        "groups": list(found.groups),
     }  # fmt: skip
 
 
 def ended_early(asked: Config, got: Config) -> str:
     """Why a run has fewer rounds than it was asked for."""
-    budget = f"privacy.epsilon = {asked.privacy.epsilon:g} at privacy.noise = {got.privacy.noise:.4g}"
+    noise = f"privacy.noise = {got.privacy.noise:.4g}" if got.privacy.noise is not None else "the noise of privacy.by_rows"
+    budget = f"privacy.epsilon = {asked.privacy.epsilon:g} at {noise}"
     return f"the budget is spent after {got.run.rounds} of {asked.run.rounds} rounds ({budget}): the run ends there"
 
 

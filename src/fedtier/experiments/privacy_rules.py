@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -10,20 +9,19 @@ import numpy as np
 
 from ..errors import called, require
 from ..federation import Plan
-from ..federation.plan import cohort_size, growing_steps
-from ..methods import registry
 from ..methods.method import Method
 from ..methods.private_rows import RowNoise
 from ..methods.summed import sums_of
-from ..privacy.accountant import Cohorts, chosen, epsilon_of, need_accountant, noise_for, rounds_within
+from ..privacy.accountant import need_accountant
 from ..privacy.mechanism import Adaptive, Mechanism
-from ..privacy.statement import Statement, rows_statement, statement_of
+from ..privacy.statement import RowGroup, Statement, rows_statement, statement_of
+from .budgets import Budget, check_clients, cohorts_of, row_steps
 
 if TYPE_CHECKING:
     from .config import Config, PrivacyTable
 
-NAMES = {key: f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "accountant", "privacy", "adaptive")}
 FOR_CLIENTS = ("place", "adaptive", "quorum")
+FOR_ROWS = ("by_rows", "public_sizes")
 FOREIGN = "fedavg, fedprox, fedadam, zo_hfl"
 
 
@@ -31,18 +29,20 @@ def check_privacy(privacy: PrivacyTable, config: Config, method: Method) -> None
     """Refuses keys that nothing would read, methods that send more than can be bounded, and budgets without meaning."""
     fields = type(privacy).model_fields
     for key in fields:
-        idle = privacy.kind == "none" or (privacy.kind == "rows" and key in FOR_CLIENTS)
+        unread = {"clients": FOR_ROWS, "rows": FOR_CLIENTS}.get(privacy.kind, fields)
+        idle = key in unread
         given = getattr(privacy, key) != fields[key].default
         rule = f"is not read with privacy.kind = {privacy.kind!r}"
         require(key == "kind" or not idle or not given, f"privacy.{key}", getattr(privacy, key), rule, "leave it out")
     if privacy.kind == "none":
         return
     need_accountant()
-    given = privacy.epsilon is not None or privacy.noise is not None
+    given = privacy.epsilon is not None or privacy.noise is not None or bool(privacy.by_rows)
     require(given, "privacy.epsilon", None, "must be given, or privacy.noise", "privacy.epsilon = 8")
     require(method.buffer == 0, "method.name", method.name, "has no rounds that a budget could count", FOREIGN)
     require(config.attack.kind == "none", "attack.kind", config.attack.kind, "changes what was made private", "none")
     if privacy.kind == "rows":
+        _check_by_rows(privacy)
         _check_rows(config, method)
     else:
         with called({"privacy": "privacy.place"}):
@@ -51,6 +51,14 @@ def check_privacy(privacy: PrivacyTable, config: Config, method: Method) -> None
     natural = config.data.partition == "natural" or config.data.new_clients
     if not natural:
         check_clients(config, config.data.clients)
+
+
+def _check_by_rows(privacy: PrivacyTable) -> None:
+    both = privacy.noise is not None and bool(privacy.by_rows)
+    require(not both, "privacy.by_rows", privacy.by_rows, "says what privacy.noise says", "leave out one of the two")
+    for rows, noise in privacy.by_rows.items():
+        fits = rows.isascii() and rows.isdigit() and 0 < noise < math.inf
+        require(fits, "privacy.by_rows", {rows: noise}, "must be noises above 0 by numbers of rows", "{ 30 = 4.0, 200 = 1.5 }")
 
 
 def _check_rows(config: Config, method: Method) -> None:
@@ -72,86 +80,6 @@ def _check_quorum(privacy: PrivacyTable, config: Config) -> None:
     require(not distributed or privacy.quorum <= 1 - config.run.dropouts, "privacy.quorum", privacy.quorum, rule, "lower it")
 
 
-def check_clients(config: Config, clients: int) -> None:
-    """What depends on how many clients there are."""
-    privacy = config.privacy
-    fits = privacy.kind == "rows" or privacy.delta < 1 / clients
-    rule = f"must be below 1/clients = {1 / clients:.3g}: else to publish one client whole would be within it"
-    require(fits, "privacy.delta", privacy.delta, rule, f"{0.1 / clients:.0e}")
-    if privacy.kind == "clients":
-        with called(NAMES):
-            chosen(privacy.accountant, cohorts_of(config, clients))
-
-
-def cohorts_of(config: Config, clients: int) -> Cohorts:
-    """How the run draws its cohorts, for the accountant."""
-    size = cohort_size(config.run.participation, clients)
-    return Cohorts("all" if size == clients and config.run.order != "poisson" else config.run.order, clients, size)
-
-
-def budgeted(config: Config, clients: int, sizes: np.ndarray | None = None) -> Config:
-    """The configuration with the noise that its budget asks for, and no more rounds than the budget pays for. What a run has
-    written down reads back as itself: to go on cannot overspend. `sizes` are the clients' rows, for privacy of rows."""
-    privacy, run = config.privacy, config.run
-    if privacy.kind == "none" or run.rounds == 0:
-        return config
-    check_clients(config, clients)
-    with called(NAMES):
-        found = _Budget(config, clients, sizes)
-        noise = found.noise() if privacy.noise is None else privacy.noise
-        rounds = run.rounds if privacy.epsilon is None or privacy.noise is None else found.rounds(noise)
-    rule = f"is spent in the first round with privacy.noise = {noise:.4g}"
-    require(rounds > 0, "privacy.epsilon", privacy.epsilon, rule, "raise it, or the noise")
-    found_now = {"noise": noise, "calibrated": privacy.calibrated or privacy.noise is None}
-    table, runs = privacy.model_copy(update=found_now), run.model_copy(update={"rounds": rounds})
-    return config.model_copy(update={"privacy": table, "run": runs})
-
-
-class _Budget:
-    """The accountant of a configuration: of its cohorts, or of the rows of its worst client."""
-
-    def __init__(self, config: Config, clients: int, sizes: np.ndarray | None) -> None:
-        self.config, self.privacy = config, config.privacy
-        self.cohorts, self.per_round = cohorts_of(config, clients), None
-        if self.privacy.kind == "rows":
-            require(sizes is not None, "privacy.kind", "rows", "needs to know how many rows each client has")
-            assert sizes is not None
-            self.cohorts = row_cohorts(config, int(np.min(sizes)))
-        elif self.privacy.place != "central":
-            self.cohorts = Cohorts("all", clients, clients)  # no secret cohorts against a server that asks
-
-    def times(self, rounds: int) -> int:
-        return row_steps(self.config, rounds) if self.privacy.kind == "rows" else rounds
-
-    def noise(self) -> float:
-        assert self.privacy.epsilon is not None
-        rounds = self.times(self.config.run.rounds)
-        found = noise_for(self.privacy.epsilon, rounds, self.cohorts, self.privacy.delta, self.privacy.accountant)
-        return math.ceil(found * 1e4) / 1e4
-
-    def rounds(self, noise: float) -> int:
-        budget, delta, by = self.privacy.epsilon, self.privacy.delta, self.privacy.accountant
-        assert budget is not None
-        most = self.config.run.rounds
-        if self.privacy.kind == "clients":
-            return rounds_within(budget, noise, self.cohorts, delta, most, by)
-        steps = rounds_within(budget, noise, self.cohorts, delta, self.times(most), by)
-        return max((r for r in range(most + 1) if self.times(r) <= steps), default=0)
-
-
-def row_cohorts(config: Config, rows: int) -> Cohorts:
-    """A minibatch as a cohort of rows: each by its own coin."""
-    return Cohorts("poisson", rows, min(rows, int(config.method.options.get("batch", 32))))
-
-
-def row_steps(config: Config, rounds: int) -> int:
-    """The most noisy gradients that any client makes in so many rounds, if it is asked in each."""
-    run = config.run
-    taus = np.max(np.asarray(run.tau, float))
-    steps = growing_steps(taus, rounds) if run.local_steps is None else np.full(rounds, run.local_steps)
-    return int(np.sum(steps)) * registry.sketch(config.method.entry, config.method.options).solves
-
-
 def mechanism_of(config: Config, clients: int) -> Mechanism:
     """What is done to replies, of a configuration that has its noise."""
     privacy, cohorts = config.privacy, cohorts_of(config, clients)
@@ -162,24 +90,9 @@ def mechanism_of(config: Config, clients: int) -> Mechanism:
 
 
 def row_noise_of(config: Config, sizes: np.ndarray) -> RowNoise:
-    privacy = config.privacy
-    assert privacy.noise is not None
-    return RowNoise(privacy.clip, privacy.noise, int(np.max(sizes)))
-
-
-def epsilon_after(config: Config, clients: int, sizes: np.ndarray | None, rounds: int) -> float:
-    """What is spent after so many rounds, against those who see the models. Before the last round by the quicker accountant,
-    which never says too little, and never more than what all rounds will have spent."""
-    budget, privacy = _Budget(config, clients, sizes), config.privacy
-
-    def spent(rounds: int, by: str) -> float:
-        return _epsilon(privacy.noise, budget.times(rounds), budget.cohorts, privacy.delta, by)
-
-    at_the_end = spent(config.run.rounds, privacy.accountant)
-    return at_the_end if rounds == config.run.rounds else min(at_the_end, spent(rounds, "rdp"))
-
-
-_epsilon = functools.lru_cache(maxsize=256)(epsilon_of)
+    """What is done to gradients: each client's noise by its number of rows."""
+    noises = Budget(config, sizes.shape[-1], sizes).noises
+    return RowNoise(config.privacy.clip, tuple(noises.items()), int(np.max(sizes)))
 
 
 def _seats(plan: Plan) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -191,10 +104,11 @@ def statement(config: Config, clients: int, sends: str, plan: Plan | None, sizes
     """The page of a configuration that has its noise."""
     privacy, run = config.privacy, config.run
     if privacy.kind == "rows":
-        assert sizes is not None and privacy.noise is not None
-        budget = _Budget(config, clients, sizes)
+        budget = Budget(config, clients, sizes)
+        spent = budget.spent(run.rounds, privacy.accountant)
+        groups = [RowGroup(budget.cohorts[key], noise, spent[key]) for key, noise in budget.noises.items()]
         steps = row_steps(config, run.rounds)
-        return rows_statement(privacy.noise, privacy.clip, steps, budget.cohorts, privacy.delta, run.rounds, privacy.accountant)
+        return rows_statement(groups, privacy.clip, steps, privacy.delta, run.rounds, public_sizes=privacy.public_sizes)
     cohorts = cohorts_of(config, clients)
     asked = None if plan is None else max(int(np.bincount(one.ravel()[come.ravel()]).max()) for one, come in _seats(plan))
     mechanism = mechanism_of(config, clients)

@@ -16,13 +16,13 @@ from ..federation import Plan
 from ..methods.method import turn_of
 from ..own_code.own_models.kept import LIST, TAUGHT, hex_of, name_of, names_in, was_taught
 from .assemble import Experiment
+from .budgets import epsilon_after
 from .bundle.bundle import FOLDER
 from .bundle.keep import keep_bundle
 from .data import seeds_of
 from .metric_row import Errors, Row
 from .metrics import Quality, Scores, Traffic, Values, error_spread, evaluated_clients, evenly_spaced, spread
 from .newcomers import NewScores, newcomers_told
-from .privacy_rules import epsilon_after
 from .run_folder import RunFolder
 from .verdicts import Verdict, verdicts_by_client
 

@@ -6,7 +6,8 @@ https://arxiv.org/abs/1607.00133
     g <- (sum over the rows drawn of g_j min(1, C/|g_j|) + N(0, sigma^2 C^2 I)) / B
 
 Each of a client's N_i rows is drawn by its own coin, B/N_i, as the bound asks: minibatches differ in size. All rows that a
-client may have are computed and those not drawn left out, so a step costs as much as the largest client's rows.
+client may have are computed and those not drawn left out, so a step costs as much as the largest client's rows. sigma is each
+client's own, by its number of rows: the fewer there are, the more often each is drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
 from ..federation import View
@@ -28,8 +30,13 @@ class RowNoise(NamedTuple):
     """What is done to every gradient."""
 
     clip: float  # C
-    noise: float  # sigma
+    by_rows: tuple[tuple[int, float], ...]  # sigma of the clients with at least so many rows, from the fewest on
     most: int  # rows of the largest client
+
+    def noise(self, rows: ArrayLike) -> Float[Array, ""]:
+        """sigma of a client with so many rows; with fewer than all that are known, that of the fewest."""
+        least, sigmas = (jnp.asarray(column) for column in zip(*self.by_rows, strict=True))
+        return sigmas[jnp.maximum(jnp.searchsorted(least, jnp.asarray(rows), side="right") - 1, 0)]
 
 
 def noisy_gradient(
@@ -50,6 +57,6 @@ def noisy_gradient(
 
     total = trees.weighted_sum(drawn.astype(jnp.float32), jax.vmap(clipped)(rows))
     leaves, structure = jax.tree.flatten(total)
-    noise = keys.at(key, Tag.NOISE)
-    noisy = [a + how.noise * how.clip * jax.random.normal(keys.at(noise, k), a.shape, a.dtype) for k, a in enumerate(leaves)]
+    noise, length = keys.at(key, Tag.NOISE), how.noise(view.size) * how.clip
+    noisy = [a + length * jax.random.normal(keys.at(noise, k), a.shape, a.dtype) for k, a in enumerate(leaves)]
     return trees.scale(1.0 / batch, jax.tree.unflatten(structure, noisy))

@@ -17,9 +17,10 @@ says that another is not.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ from ..errors import NOTHING, FedtierError, choice, positive, require, share, wh
 
 RULES = ("all", "poisson", "drawn", "cycle")
 ACCOUNTANTS = ("auto", "pld", "rdp")
-PRECISION = 0.003  # relative, of a noise that is looked for; always on the safe side
+PRECISION = 0.003  # relative, of a noise that is looked for, or of what it spends; always on the safe side
 MOST_ROUNDS = 10**6
 
 
@@ -94,23 +95,38 @@ def noise_for(epsilon: float, rounds: int, cohorts: Cohorts, delta: float, accou
     positive("epsilon", epsilon)
     whole("rounds", rounds)
 
-    def within(noise: float, by: str) -> bool:
-        return epsilon_of(noise, rounds, cohorts, delta, by) <= epsilon
-
-    def least(low: float, high: float, by: str, precision: float) -> tuple[float, float]:
-        while not within(high, by):
-            low, high = high, 2 * high
-            require(high < 1e7, "epsilon", epsilon, f"needs more noise than can be at delta = {delta}", "raise epsilon")
-        while low and within(low, by):
-            low, high = low / 1.25, low
-        while high - low > precision * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if within(middle, by) else (middle, high)
-        return low, high
+    def spent(by: str) -> Callable[[float], float]:
+        return lambda noise: epsilon_of(noise, rounds, cohorts, delta, by)
 
     by = chosen(accountant, cohorts)
-    low, high = least(0.0, 1.0, "rdp", 0.02 if by == "pld" else PRECISION)  # quick, and never below what PLD needs
-    return high if by == "rdp" else least(0.85 * low, high, "pld", PRECISION)[1]
+    found = _least(spent("rdp"), epsilon, 1.0, 0.02 if by == "pld" else PRECISION)  # quick, and never below what PLD needs
+    return found if by == "rdp" else _least(spent("pld"), epsilon, found, PRECISION)
+
+
+def _least(spent: Callable[[float], float], epsilon: float, guess: float, precision: float) -> float:
+    """The least noise with spent(noise) <= epsilon. The logarithm of what is spent is nearly straight in that of the noise: the
+    next guess is where the line through the last two sides meets the budget; every third halves what lies between."""
+    low: tuple[float, float] | None = None  # too little noise, and what it spends
+    high: tuple[float, float] | None = None  # enough
+    at, inside = guess, epsilon * (1 - precision / 3)
+    for turn in itertools.count(1):
+        require(at < 1e7, "epsilon", epsilon, "needs more noise than can be", "raise epsilon")
+        got = spent(at)
+        if got <= epsilon:
+            high = at, got
+        else:
+            low = at, got
+        if high and (high[1] >= epsilon * (1 - precision) or (low and high[0] <= low[0] * (1 + precision))):
+            break
+        if low is None or high is None:
+            at *= min(4.0, max(0.25, got / inside))
+        elif turn % 3 == 0 or math.isinf(low[1]):
+            at = math.sqrt(low[0] * high[0])
+        else:
+            part = math.log(inside / low[1]) / math.log(high[1] / low[1])
+            at = low[0] * (high[0] / low[0]) ** min(0.98, max(0.02, part))
+    assert high is not None
+    return high[0]
 
 
 def rounds_within(epsilon: float, noise: float, cohorts: Cohorts, delta: float, most: int, accountant: str = "auto") -> int:

@@ -7,6 +7,7 @@ what anyone can learn about a whole client, however many rows it has. For the ro
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .accountant import Cohorts, epsilon_of
@@ -50,6 +51,7 @@ class Statement(NamedTuple):
     viewers: tuple[Viewer, ...]
     assumptions: tuple[str, ...]
     uncovered: tuple[str, ...]
+    groups: tuple[str, ...] = ()  # where clients have noises of their own: each in words
 
     @property
     def epsilon(self) -> float:
@@ -97,18 +99,37 @@ def _drawn(cohorts: Cohorts) -> str:
     return words[cohorts.rule if cohorts.rule == "poisson" or cohorts.size < cohorts.clients else "all"]
 
 
+class RowGroup(NamedTuple):
+    """Clients that share a noise: how the one with the fewest rows draws its minibatches, and what it has spent in the end."""
+
+    minibatches: Cohorts
+    noise: float
+    epsilon: float
+
+    @property
+    def words(self) -> str:
+        drawn = f"{self.minibatches.clients} rows, each drawn with chance {self.minibatches.share:.3g}"
+        return f"a client with {drawn}: noise of {self.noise:.3g} C, epsilon {self.epsilon:.3g}"
+
+
 def rows_statement(
-    noise: float, clip: float, steps: int, minibatches: Cohorts, delta: float, rounds: int, by: str = "auto"
+    groups: Sequence[RowGroup], clip: float, steps: int, delta: float, rounds: int, *, public_sizes: bool = False
 ) -> Statement:
-    """The statement about rows: `steps` noisy gradients of the client with the fewest rows, if it is asked in every round."""
-    epsilon = epsilon_of(noise, steps, minibatches, delta, by)
-    drawn = f"each row drawn with chance {minibatches.share:.3g} at the smallest client"
-    why = f"{steps} gradients with noise of {noise:.3g} C, {drawn}"
+    """The statement about rows: `steps` noisy gradients of each client, if it is asked in every round."""
+    worst, noises = max(group.epsilon for group in groups), [group.noise for group in groups]
+    size = f"{max(noises):.3g} C" if len({*noises}) == 1 else f"{min(noises):.3g} to {max(noises):.3g} C by the client's rows"
+    why = f"{steps} gradients with noise of {size}"
     viewers = (
-        Viewer("other clients", "all models that are ever sent, and the last one", epsilon, why),
-        Viewer("readers of the model", "the last model", epsilon, "no more than the server"),
-        Viewer("the server", "every reply, computed from noisy gradients", epsilon, "the noise is in the client's own steps"),
+        Viewer("other clients", "all models that are ever sent, and the last one", worst, why),
+        Viewer("readers of the model", "the last model", worst, "no more than the server"),
+        Viewer("the server", "every reply, computed from noisy gradients", worst, "the noise is in the client's own steps"),
     )
-    assumed = ("each client adds its own noise; nothing is assumed about the server", *GENERAL)
+    known = "the number of rows of every client is public: replies are weighted by it, and coins and noise depend on it"
+    assumed = (
+        "each client adds its own noise; nothing is assumed about the server",
+        *([known] if public_sizes else []),
+        *GENERAL,
+    )
     rest = ("how many rows a client has", "the whole of a client: many rows of one person, or what all rows share", *UNCOVERED)
-    return Statement("a row", delta, noise, clip, rounds, viewers, assumed, rest)
+    by_group = tuple(group.words for group in groups)
+    return Statement("a row", delta, max(noises), clip, rounds, viewers, assumed, rest, by_group)
