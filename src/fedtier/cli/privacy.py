@@ -16,7 +16,7 @@ def privacy(
     Args:
         file: The configuration, or the folder of a run.
         settings: Change one key, for example --set privacy.epsilon=4. May be repeated.
-        audit: Also try to refute it: a canary client in and out, thousands of times. Exits with 1 if that succeeds.
+        audit: Also try to refute it: a canary client or row in and out, thousands of times. Exits with 1 if that succeeds.
         runs: Runs of each kind in the audit.
         seed: Of the audit.
         json: One JSON object on stdout instead of a page.

@@ -1,9 +1,10 @@
 """An attempt to refute a claimed epsilon: a canary client in and out, thousands of short runs, a bound with confidence.
 
 The canary sends a reply a thousand times too long in a direction of its own whenever it is asked; all others send 0, so that
-nothing hides it. Everything else is what a real run plays: `private`, the engine, cohorts by the rule of the plan. What an
-adversary sees is the sum of each round along the canary's direction. The likelihood ratio of "in" against "out" is then known
-and is the best score there is:
+nothing hides it; out of the federation it sends 0 as well. Everything else is what a real run plays: `private`, the engine,
+cohorts by the rule of the plan. What an adversary sees along the canary's direction is the sum of each round; where each client
+adds the whole noise, the canary's own reply. The likelihood ratio of "in" against "out" is then known and is the best score
+there is:
 
     l = sum_r log(1 - q + q exp((s_r - 1/2)/sigma^2))        s_r in units of C; q = 1 where everyone is asked
 
@@ -11,6 +12,7 @@ If a mechanism is (epsilon, delta)-private, no threshold on any score can have T
 chosen on one half of the runs and judged on the other, by Clopper and Pearson's bounds (Jagielski, Ullman, Oprea 2020,
 https://arxiv.org/abs/2006.07709; Nasr et al. 2023, https://arxiv.org/abs/2302.07956). A lower bound near the claim says that
 the claim is tight; one above it that something is broken. It audits noise, clipping, sampling and accounting, not training.
+For canary rows see `audit_rows`.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class Audit(NamedTuple):
     claimed: float
     confidence: float
     runs: int  # of each kind
+    what: str = "a client"  # that was in and out
 
     @property
     def holds(self) -> bool:
@@ -71,7 +74,7 @@ def audit(
     share("confidence", confidence, zero=False)
     sigma = played.noise if claimed_noise is None else claimed_noise
     q = cohorts.share if cohorts.rule == "poisson" else 1.0
-    inside, outside = (_scores(one, q, sigma) for one in _observed(played, cohorts, rounds, runs, seed))
+    inside, outside = (scores(one, q, sigma) for one in _observed(played, cohorts, rounds, runs, seed))
     return Audit(lower_bound(inside, outside, delta, confidence), claimed, confidence, runs)
 
 
@@ -99,7 +102,7 @@ def _refuted(hit: Bool[np.ndarray, "n"], missed: Bool[np.ndarray, "n"], delta: f
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 
-def _scores(seen: Float[np.ndarray, "runs R"], q: float, sigma: float) -> Float[np.ndarray, "runs"]:
+def scores(seen: Float[np.ndarray, "runs R"], q: float, sigma: float) -> Float[np.ndarray, "runs"]:
     """The log likelihood ratio; the mean direction is 1."""
     gain = (np.asarray(seen, float) - 0.5) / sigma**2
     return np.sum(np.logaddexp(math.log1p(-q) if q < 1 else -np.inf, math.log(q) + gain), axis=1)
@@ -113,22 +116,39 @@ def _observed(
     order = "drawn" if cohorts.rule == "all" else cohorts.rule
     drawn = {"clients": m, "rounds": rounds, "participation": cohorts.share, "tau": 1.0, "order": order}
     plan = _stacked([make_plan(rng, **drawn) for _ in range(2 * runs)])
-    gone = (plan.ids == CANARY) & (np.arange(2 * runs) >= runs)[:, None, None]
-    plan = plan._replace(arrived=plan.arrived & ~gone)
-    federation = _nobody(m, 2 * runs)
-    engine = compiled(private(_recorder(mechanism.clip), mechanism), capacity=max(1, rounds), seeds=True, magnitude=math.inf)
+    federation = _nobody(m, runs)
+    played = _watched(private(_recorder(mechanism.clip), mechanism), mechanism.place)
+    engine = compiled(played, capacity=max(1, rounds), seeds=True, magnitude=math.inf)
     key = jax.vmap(lambda k: keys.at(keys.root(seed), k))(jnp.arange(2 * runs))
     _, seen = engine.advance(engine.init(jnp.zeros((2 * runs, 2)), federation), federation, plan, key, 0, rounds)
-    divisor = mechanism.expected if mechanism.place == "central" else np.maximum(plan.arrived.sum(axis=-1), 1)
+    count = np.maximum(plan.arrived.sum(axis=-1), 1)
+    divisor = {"central": mechanism.expected, "distributed": count, "local": 1.0}[mechanism.place]
     sums = np.asarray(seen.sums)[:, :rounds] * divisor / mechanism.clip
     return sums[:runs], sums[runs:]
 
 
+def _watched(method: Method, place: str) -> Method:
+    """`method` that says what the server sees of the canary: its own reply, where each is seen by itself."""
+    if place != "local":
+        return method
+
+    def aggregate(server: PyTree, owns: PyTree, ups: PyTree, specs: PyTree, round: Round) -> tuple[PyTree, _Seen]:
+        after, _ = method.aggregate(server, owns, ups, specs, round)
+        its = round.arrived & (round.ids == CANARY)
+        return after, _Seen(jnp.sum(jnp.where(its, ups.value[:, 0], 0.0)))
+
+    return method._replace(aggregate=aggregate)
+
+
 def _nobody(clients: int, runs: int) -> Federation:
-    """A federation of so many clients with one empty row among them, once for each run."""
-    one, zero = np.ones((runs, clients), np.float32), np.zeros((runs, clients), np.int32)
+    """A federation of so many clients with one empty row among them, twice for each run: in the first half of them the canary's
+    weight is 1, in the second it is out."""
+    one, zero = np.ones((2 * runs, clients), np.float32), np.zeros((2 * runs, clients), np.int32)
+    weight = one.copy()
+    weight[runs:, CANARY] = 0.0
     window, alone = Window(zero, zero + 1), Window(zero[:, 0], zero[:, 0] + 1)
-    return Federation(jnp.zeros((1, 1)), jnp.zeros((runs, 1), jnp.int32), alone, alone, window, window, Spec(one, one, one))
+    index = jnp.zeros((2 * runs, 1), jnp.int32)
+    return Federation(jnp.zeros((1, 1)), index, alone, alone, window, window, Spec(weight, one, one))
 
 
 def _stacked(plans: list[Plan]) -> Plan:
@@ -138,10 +158,10 @@ def _stacked(plans: list[Plan]) -> Plan:
 
 
 def _recorder(clip: float) -> Method:
-    """A method that says what mean it was told: the canary sends (LOUD C, 0), the others 0."""
+    """A method that says what mean it was told: the canary sends (LOUD C, 0) if it is in, the others 0."""
 
     def local(client: tuple, shared: tuple, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, PyTree]:
-        loud = jnp.where((turn.client == CANARY) & (turn.steps > 0), LOUD * clip, 0.0)
+        loud = jnp.where((turn.client == CANARY) & (turn.steps > 0), spec.weight * LOUD * clip, 0.0)
         return (), jnp.stack([loud, jnp.zeros(())])
 
     def aggregate(server: tuple, owns: tuple, ups: PyTree, specs: PyTree, round: Round) -> tuple[tuple, _Seen]:

@@ -124,12 +124,8 @@ def rows_statement(
         Viewer("readers of the model", "the last model", worst, "no more than the server"),
         Viewer("the server", "every reply, computed from noisy gradients", worst, "the noise is in the client's own steps"),
     )
-    known = "the number of rows of every client is public: replies are weighted by it, and coins and noise depend on it"
-    assumed = (
-        "each client adds its own noise; nothing is assumed about the server",
-        *([known] if public_sizes else []),
-        *GENERAL,
-    )
+    known = ["the number of rows of every client may be known: replies are weighted by it"] if public_sizes else []
+    assumed = ("each client adds its own noise; nothing is assumed about the server", *known, *GENERAL)
     rest = ("how many rows a client has", "the whole of a client: many rows of one person, or what all rows share", *UNCOVERED)
     by_group = tuple(group.words for group in groups)
     return Statement("a row", delta, max(noises), clip, rounds, viewers, assumed, rest, by_group)
