@@ -63,8 +63,8 @@ def towards(proximity: float | Float[Array, ""]) -> Callable[[PyTree, PyTree], P
     return lambda y, x: trees.scale(proximity, trees.sub(y, x))
 
 
-def weights_of(specs: PyTree, weighting: str) -> Float[Array, "S"]:
-    """w_i of the clients of a round: N_i up to a factor, or 1."""
+def weights_of(specs: PyTree, weighting: str) -> Float[Array, "*S"]:
+    """w_i of the clients of a round, or of one: N_i up to a factor, or 1."""
     return specs.weight if weighting == "data" else jnp.ones_like(specs.weight)
 
 
