@@ -52,7 +52,7 @@ extras: .venv/.extras  ## the trackers, ONNX, boosted trees and the PyTorch clie
 flare: .venv/.flare  ## three sites and a server over NVIDIA FLARE on loopback
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flare and not slow"
 
-crash: .venv/.flare .venv/.flower  ## the same, with everything killed once, every byte counted, the tutorial as written; a quarter of an hour
+crash: .venv/.flare .venv/.flower .venv/.extras  ## the same, with everything killed once, every byte counted, the tutorial as written; a quarter of an hour
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flare and slow"
 	FEDTIER_TESTS=thorough $(BIN)/python -m pytest -n 0 -m "flower and slow"
 

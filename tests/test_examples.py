@@ -43,7 +43,20 @@ def test_where_a_constraint_is_active_values_find_the_minimum_and_the_exact_form
     assert np.abs(run(exact()) + 1.0).max() > 0.4
 
 
-@pytest.mark.parametrize("name", ["black_box", "active_constraint"])
+def test_the_table_behind_a_frozen_net_counts_bytes_and_losses_until_the_goal():
+    module = example("frozen_net")
+    scores = {0: (0.1, 0.1), 2: (0.92, 0.86), 4: (0.91, 0.93)}  # of two seeds
+    metrics = [
+        {"round": r, "global_accuracy": score, "bytes_up": 600 * r, "bytes_down": 1200 * r}
+        for r, of in scores.items()
+        for score in of
+    ]
+    row = module.row_of("a", module.Tuned(None, 1, 40, 7), metrics, 6)
+    assert row == ["a", "92.0 ± 1.4", "100", "200", "4", "400", "160", "28"]  # the mean reaches 90 % after four rounds
+    assert module.row_of("a", module.Tuned(None, 1, 40, 7), [{**metrics[2], "global_accuracy": 0.89}], 6)[-4:] == ["never"] * 4
+
+
+@pytest.mark.parametrize("name", ["black_box", "active_constraint", "frozen_net"])
 def test_the_docstring_names_the_command_that_runs_it(name):
     assert f"python examples/{name}.py" in (example(name).__doc__ or "")
 

@@ -1,0 +1,43 @@
+"""The study of sites with models of their own: what its tables say of given numbers, and that its file is a configuration."""
+
+import tomllib
+from importlib import resources
+
+import numpy as np
+
+from fedtier.studies.own_models import reproduce
+from fedtier.studies.own_models.reproduce import Told, by_site, grid, sentences
+
+FILE = resources.files("fedtier.studies.own_models") / "own-models.toml"
+
+
+def config_of(row):
+    tables = tomllib.loads(FILE.read_text())
+    tables["clients"]["models"] = ["jax:softmax"]  # the test needs no PyTorch
+    rows = tables.pop("rows")
+    tables.pop("quick")
+    return reproduce._config(tables, rows[row], 1000, [])
+
+
+def test_only_the_row_in_which_sites_choose_keeps_rows_back():
+    assert [config_of(row).run.personal_check for row in range(6)] == [0, 0, 0.2, 0, 0, 0]
+    assert config_of(2).method.options["public_labels"] == "none" and not config_of(5).clients.models
+
+
+def test_gains_are_of_the_same_seeds_and_harm_is_counted_and_named():
+    config = config_of(2)
+    alone = Told(
+        "each alone", config, np.asarray([0.70, 0.74]), np.asarray([[0.8, 0.9, 0.7, 0.6], [0.8, 0.9, 0.7, 0.5]]), 100.0
+    )
+    gains = np.asarray([[0.01, 0.0, -0.02, 0.1], [0.01, 0.0, 0.03, 0.1]])
+    taught = Told("taught", config, np.asarray([0.75, 0.80]), alone.personal + gains, 41_234.0, taught=5)
+    nobody = Told("FedMD", config, None, alone.personal, 100.0)
+    rows = grid([alone, taught, nobody]).rows
+    assert (
+        rows[0][2] == "" and rows[1][2].startswith("+5.5") and rows[1][4].startswith("64.0") and rows[1][5].startswith("+9.0")
+    )
+    assert rows[1][-1] == "41,234" and rows[2][1] == "none"
+    said = sentences([alone, taught, nobody])
+    assert "7 of 8 personal models are no worse" in said[0] and "the worst -2.0" in said[0] and "5 sites chose" in said[0]
+    assert "8 of 8" in said[1] and "chose" not in said[1]
+    assert by_site([alone, taught]).headings[1:] == ["jax:softmax"]
