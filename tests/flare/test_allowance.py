@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from fedtier.deploy.flare.allowance import ROOM, Allowance
+from fedtier.deploy.flare.allowance import ROOM, SMALLEST, Allowance
 from fedtier.deploy.flare.names import NOTE
 
 pytestmark = pytest.mark.flare
 
-MOST = 1000
+MOST = 5000
 
 
 def test_a_reply_and_a_late_one_are_taken_and_no_more_until_the_next_letter() -> None:
@@ -24,6 +24,12 @@ def test_a_reply_and_a_late_one_are_taken_and_no_more_until_the_next_letter() ->
     assert not allowance.takes("north", 1, 1)
     allowance.renew("north", MOST)
     assert allowance.takes("north", MOST, MOST)
+
+
+def test_a_flood_of_small_messages_costs_what_large_ones_do() -> None:
+    allowance = Allowance(lambda line: None)
+    allowance.renew("north", MOST)
+    assert sum(allowance.takes("north", 1, 1) for _ in range(2000)) == (2 * MOST + ROOM) // SMALLEST
 
 
 @pytest.mark.parametrize("announced", [10**9, -1, None, "10", 1e3, 2 * MOST + ROOM + 1])

@@ -51,6 +51,7 @@ FAULTS = {
     "cut short": lambda r: r[:-1],
     "something after the end": lambda r: r + b"x",
     "a kind for servers": lambda r: changed(r, kind=Kind.ROUND),
+    "a memory of before the run": lambda r: changed(r, kind=Kind.FORGOT, last=-7),
     "no kind at all": lambda r: changed(r, kind=99),
     "words that lie about their length": lambda r: HEAD.pack(letters.MAGIC, 12, 1 << 31, b"r" * 16, 0, 1, 1, -1, 0.0),
 }

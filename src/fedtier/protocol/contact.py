@@ -130,7 +130,7 @@ class Contact:
         if answer.last >= asked.round:
             self._set_back(i, answer.last, ledger)
             return False
-        if not answer.last < asked.last:
+        if not -1 <= answer.last < asked.last:
             self._refuse(i, ledger, f"round {asked.round}: remembers round {answer.last}, which never counted")
             return False
         self._note(f"{self.job.names[i]}: has lost its memory of rounds after {answer.last}; goes on from there")

@@ -162,7 +162,10 @@ class Driver(Contact):
                 elif answer.kind == Kind.DECLINED:
                     came.declined.add(i)
                 else:
-                    again += self._reminded(i, answer, heads, ledger)
+                    back = self._reminded(i, answer, heads, ledger)
+                    if not back and answer.kind == Kind.FORGOT:
+                        came.refused.add(i)  # it has answered, and is not silent
+                    again += back
             asked = again
             if not asked:
                 break

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from .peers import Tally
 
 ROOM = 1 << 18  # bytes beside the replies
+SMALLEST = 1 << 12  # bytes that a piece costs at least: each is work, however small
 
 
 class Allowance:
@@ -36,9 +37,9 @@ class Allowance:
         with self._lock:
             if site not in self.left:
                 return True
-            left = self.left[site]
-            if isinstance(announced, int) and 0 <= announced <= left and size <= left:
-                self.left[site] = left - size
+            left, cost = self.left[site], max(size, SMALLEST)
+            if isinstance(announced, int) and 0 <= announced <= left and cost <= left:
+                self.left[site] = left - cost
                 return True
             told = self._refusals.worth_telling(site)
         if told:
