@@ -41,7 +41,7 @@ class FrozenNet:
         self.outputs = self.ask(np.zeros((1, math.prod(self.shape)), np.float32)).shape[1]
         self.rows = 0
 
-    def ask(self, inputs: np.ndarray) -> np.ndarray:
+    def ask(self, inputs: Array | np.ndarray) -> np.ndarray:
         """[..., features] -> [..., outputs], in one call."""
         inputs = np.asarray(inputs, np.float32)
         flat = inputs.reshape(-1, *self.shape)
