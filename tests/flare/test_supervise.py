@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from fedtier.deploy.flare import supervise
 from fedtier.deploy.flare.admin import hushed
-from fedtier.deploy.flare.supervise import Party
+from fedtier.deploy.flare.supervise import Party, Space
 from fedtier.deploy.flare.workspace import Kit
 
 
@@ -130,6 +131,17 @@ def test_a_log_is_bounded_while_its_process_goes_on_writing(tmp_path: Path, monk
     kept = [path.read_text().splitlines() for path in (tmp_path / "audit.log.1", tmp_path / "audit.log")]
     assert kept[0] + kept[1] == [f"line {k:05d}" for k in range(300 - len(kept[0] + kept[1]), 300)]
     assert all(len(lines) * 11 <= 1011 for lines in kept) and len(kept[0]) > 80
+
+
+def test_a_folder_that_cannot_be_written_is_told_once_and_so_is_the_end_of_that(tmp_path: Path) -> None:
+    said: list[str] = []
+    space = Space(tmp_path, said.append)
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (most[0], 0, 0, most[0], most[0]):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most[1]))  # no file may grow beyond it, as on a full disk
+        space.look()
+    assert said == [f"{tmp_path}: cannot be written: File too large", f"{tmp_path}: can be written again"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_only_flare_is_hushed_and_only_meanwhile() -> None:

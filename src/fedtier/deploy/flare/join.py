@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .names import HUNG, SOLVER
-from .supervise import Party, alone, stop_signals, tell
+from .supervise import Party, Space, alone, stop_signals, tell
 from .workspace import Kit, certificate_ends, read_kit
 
 BEAT = 0.5  # seconds between two looks at the child
@@ -37,10 +37,11 @@ def join(kit: Kit, state: Path, solver: str, hung: str) -> None:
     with alone(state), stop_signals() as stopped:
         party = Party(kit, state / "flare", {SOLVER: solver, HUNG: hung}, tell)
         tell(f"site {kit.party}: dialling {kit.server}:{kit.port}")
-        connected, looks = False, 0
+        connected, looks, disk = False, 0, Space(state, tell)
         try:
             while not stopped():
                 party.keep()
+                disk.look()
                 if party.renewed():
                     party.take_over()
                     tell(f"site {kit.party}: renewed certificate, until {certificate_ends(kit.folder, kit.kind):%Y-%m-%d}")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ...errors import FedtierError
 from .admin import ENDED, Admin, NoAnswer, hushed
 from .job import write_job
-from .supervise import Party, Say, alone, stop_signals
+from .supervise import Party, Say, Space, alone, stop_signals
 from .validity import Validity
 from .workspace import Kit
 
@@ -49,6 +49,7 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
         party = Party(kit, space / "server", run.environment, say)
         admin = Admin(kit, space / "admin")
         keeper = _Keeper(run, admin, party, say)
+        disk = Space(run.folder, say)
         validity = Validity(kit, space / "server", run.sites, run.note)
         party.end()  # what a killed supervisor left behind
         _port_is_free(kit.port)
@@ -66,6 +67,7 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
                 party.keep()
                 keeper.look()
                 validity.look()
+                disk.look()
                 run.watch()
                 time.sleep(BEAT)
             run.watch()

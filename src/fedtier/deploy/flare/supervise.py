@@ -149,6 +149,25 @@ class Party:
                     yield process
 
 
+class Space:
+    """Says when nothing can be written into a folder any more, and when that is over: whoever meets a full disk in it can leave
+    no word there."""
+
+    def __init__(self, folder: Path, say: Say) -> None:
+        self.probe, self.say, self.trouble = folder / "probe", say, ""
+
+    def look(self) -> None:
+        trouble = ""
+        try:
+            self.probe.write_bytes(bytes(4096))
+            self.probe.unlink()
+        except OSError as error:
+            trouble = error.strerror or str(error)
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self.say(f"{self.probe.parent}: {f'cannot be written: {trouble}' if trouble else 'can be written again'}")
+
+
 def trim(log: Path) -> None:
     """Keeps a log that some process has open for appending small: what is in it goes to NAME.1, in the place of the last such
     part, and the process goes on at the file's start. FLARE's audit.log has a line for every question of `serve`."""
