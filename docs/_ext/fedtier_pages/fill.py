@@ -13,6 +13,7 @@ from .api_reference import api_section
 from .command_reference import command_reference
 from .config_reference import config_reference, wire_reference
 from .method_pages import method_pages, method_table
+from .privacy_pictures import epsilon_picture
 
 MAKERS: dict[str, Callable[..., str]] = {
     "method-table": method_table,
@@ -21,6 +22,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "wire": wire_reference,
     "commands": command_reference,
     "api": api_section,
+    "epsilon-picture": epsilon_picture,
 }
 PLACE = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.M)
 

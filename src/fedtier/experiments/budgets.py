@@ -140,7 +140,7 @@ def _groups(config: Config, sizes: np.ndarray) -> dict[int, int]:
     """Of each group its key, a number of rows, and the fewest rows of a client in it: the worst off. The keys are written ones,
     or the fewest rows of groups whose numbers lie close together."""
     rows = np.unique(sizes[sizes > 0])
-    near = max(1.05, float(rows[-1] / rows[0]) ** (1 / GROUPS))
+    near = 1.05 if len(rows) <= GROUPS else max(1.05, float(rows[-1] / rows[0]) ** (1 / GROUPS))
     keys = sorted(int(key) for key in config.privacy.by_rows)
     if not keys and config.privacy.noise is None:
         for one in rows.tolist():

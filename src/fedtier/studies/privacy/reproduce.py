@@ -29,15 +29,21 @@ def make(order: Order, progress: Progress) -> Product:
     how = how_run(outcome) + (" (quick, not the full result)" if order.quick else "")
     files = [] if order.out is None else _write(order.out, order.name, outcome, published, how)
     shown = [layout.rich_table(part) for part in layout.narrow(_grid(outcome, published))]
-    return Product([*shown, NOTE, how, *files], tables.as_object(outcome) | {"how": how, "files": files})
+    return Product([*shown, _note(outcome), how, *files], tables.as_object(outcome) | {"how": how, "files": files})
 
 
 def _grid(outcome: Outcome, published: dict[str, dict[str, float]]) -> layout.Grid:
     """A row a method, a column a budget; published numbers as rows of their own."""
-    found = grid(outcome)
+    found = grid(outcome, outcome.comparison.metrics[0])
     theirs = [[name, *(f"{row[setting]:.1f}" if setting in row else "" for setting in found.headings[1:])] for name, row in
               published.items()]  # fmt: skip
     return found._replace(rows=[*found.rows, *theirs])
+
+
+def _note(outcome: Outcome) -> str:
+    """What the numbers are."""
+    rows = {"global": "the test rows", "global_on_clients": "each client's test rows, mean over clients"}
+    return NOTE.replace("the global model", f"the global model on {rows[outcome.comparison.metrics[0]]}")
 
 
 def how_run(outcome: Outcome) -> str:
@@ -54,10 +60,13 @@ def _write(folder: Path, name: str, outcome: Outcome, published: dict[str, dict[
 
     table = _grid(outcome, published)
     texts = {
-        "md": f"{layout.markdown(table)}\n\n{NOTE}. {how}\n",
+        "md": f"{layout.markdown(table)}\n\n{_note(outcome)}. {how}\n",
         "csv": tables.comma_separated(outcome),
         "json": json.dumps(tables.as_object(outcome) | {"how": how}, indent=1, allow_nan=False) + "\n",
     }
     for ending, text in texts.items():
         write_whole(folder / f"{name}.{ending}", text.encode())
-    return [*(str(folder / f"{name}.{ending}") for ending in texts), *picture.save(outcome, published, folder / name)]
+    lines = picture.lines_of(outcome, published)
+    write_whole(folder / f"{name}-picture.json", (json.dumps(lines, indent=1) + "\n").encode())
+    written = [*(f"{name}.{ending}" for ending in texts), f"{name}-picture.json"]
+    return [*(str(folder / file) for file in written), *picture.save(lines, folder / name)]

@@ -34,11 +34,11 @@ def make(order: Order, progress: Progress) -> Product:
     return Product([*shown, NOTE, how, *files], tables.as_object(outcome) | {"how": how, "files": files})
 
 
-def grid(outcome: Outcome) -> Grid:
-    """A row a method, a column an attack."""
+def grid(outcome: Outcome, metric: str = "global") -> Grid:
+    """A row a method, a column a setting."""
     methods = list(dict.fromkeys(method for method, _ in outcome.finals))
     settings = list(dict.fromkeys(setting for _, setting in outcome.finals))
-    rows = [[method, *(_shown(outcome, method, setting) for setting in settings)] for method in methods]
+    rows = [[method, *(_shown(outcome, method, setting, metric) for setting in settings)] for method in methods]
     return Grid(["method", *settings], rows, left=1)
 
 
@@ -53,7 +53,7 @@ def how_run(outcome: Outcome) -> str:
     )
 
 
-def _shown(outcome: Outcome, method: str, setting: str) -> str:
+def _shown(outcome: Outcome, method: str, setting: str, metric: str) -> str:
     """The cell's accuracy; how many seeds it is of where some diverged."""
     rows = outcome.finals.get((method, setting))
     if rows is None:
@@ -61,7 +61,7 @@ def _shown(outcome: Outcome, method: str, setting: str) -> str:
     if not rows:
         return "diverged"
     asked = next(cell.config.run.seeds for cell in outcome.comparison.cells if (cell.method, cell.setting) == (method, setting))
-    found = score(outcome, method, setting, "global")
+    found = score(outcome, method, setting, metric)
     number = f"{found.mean:.1f}" + ("" if math.isnan(found.half) else f" ± {found.half:.1f}")
     return number if len(rows) == asked else f"{number} ({len(rows)} of {asked} seeds)"
 
