@@ -15,37 +15,53 @@ of 96 x 10 + 10 numbers. A fifth of the recordings are test rows; two per cent o
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+import tempfile
 import wave
+import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pooch
 from scipy.signal import resample_poly
 
 import fedtier as ft
 from fedtier.datasets.people import SPOKEN
-from fedtier.datasets.published import Published
+from fedtier.datasets.published import sha256_of
 from fedtier.datasets.sources import locate
+from fedtier.errors import require
 from fedtier.own_code.frozen import FrozenNet
 
-WEIGHTS = Published(
-    "speech-embedding",
-    {
-        "melspectrogram.onnx": "ba2b0e0f8b7b875369a2c89cb13360ff53bac436f2895cced9f479fa65eb176f",
-        "embedding_model.onnx": "ba754db3cd768a524c655ea90655ee5e6055a43b8dfd29366a11e93716ae9e51",
-    },
-    ("https://files.pythonhosted.org/packages/18/0f/6b22ebf0808363d0c71f7e5d0880b1c13c6a2cdcae2dc2cb8adfbdbcc278/",),
-    archive="openwakeword-0.4.0-py3-none-any.whl",
-)
+WHEEL = "openwakeword==0.4.0"
+FRONT = ("melspectrogram.onnx", "ba2b0e0f8b7b875369a2c89cb13360ff53bac436f2895cced9f479fa65eb176f")
+NET = ("embedding_model.onnx", "ba754db3cd768a524c655ea90655ee5e6055a43b8dfd29366a11e93716ae9e51")
 FRAMES, BANDS, SAMPLES = 76, 32, 79 * 160  # 0.79 seconds at 16 kHz are 76 frames of 32 bands
 GOAL = 0.9  # an accuracy to reach
+
+
+def weights(name: str, sha256: str) -> Path:
+    """A file of the wheel. pip fetches it once and installs nothing; its hash is compared at every start."""
+    path = Path(pooch.os_cache("fedtier")) / "speech-embedding" / name
+    if not path.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, WHEEL]
+            subprocess.run(command, check=True)
+            (wheel,) = Path(folder).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                (member,) = (member for member in archive.namelist() if member.endswith("/" + name))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(archive.read(member))
+    require(sha256_of(path) == sha256, "file", str(path), f"must have the sha256 {sha256}", "delete it, to fetch it again")
+    return path
 
 
 def spectra(paths: list[Path]) -> np.ndarray:
     """[clips, 76 x 32]: what the net gets, by its own front end."""
     import onnxruntime
 
-    front = onnxruntime.InferenceSession(str(locate(WEIGHTS)["melspectrogram.onnx"]), providers=["CPUExecutionProvider"])
+    front = onnxruntime.InferenceSession(str(weights(*FRONT)), providers=["CPUExecutionProvider"])
     sounds = np.stack([sound(path) for path in paths])
     found = [front.run(None, {"input": sounds[k : k + 100]})[0].reshape(-1, FRAMES * BANDS) for k in range(0, len(sounds), 100)]
     return np.concatenate(found) / 10 + 2  # as the net was trained
@@ -69,7 +85,7 @@ def recordings() -> tuple[list[Path], np.ndarray, np.ndarray]:
 
 
 def net() -> FrozenNet:
-    return FrozenNet(locate(WEIGHTS)["embedding_model.onnx"], sha256=WEIGHTS.files["embedding_model.onnx"], threads=2)
+    return FrozenNet(weights(*NET), sha256=NET[1], threads=2)
 
 
 def load() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
