@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fedtier.deploy.flare import supervise
 from fedtier.deploy.flare.authority import check_sites, provision, revoke
 from fedtier.deploy.flare.peers import PARTIES, Peer, Peers
 from fedtier.deploy.flare.revocation import REVOKED, Revocations, RevokedFile, write_revoked
@@ -148,6 +149,20 @@ def test_a_renewed_kit_is_noticed_and_its_key_is_put_where_flare_looks(kits: Pat
     assert not party.renewed()
     for name in ("client.key", "client.crt"):
         assert (tmp_path / "startup" / name).read_bytes() == (kits / "south/startup" / name).read_bytes()
+
+
+def test_a_renewed_server_is_started_anew_once_with_its_new_certificate(
+    kits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "command_of", lambda kit: supervise.Command("platform", "", ()))  # ends by itself
+    party = Party(read_kit(kits / "server", "server"), tmp_path, {}, lambda line: None)
+    party.restart()
+    assert not party.renewed()
+    provision(check_sites(TABLE), kits, renew=("server",))
+    assert party.renewed()
+    party.restart()
+    assert not party.renewed()
+    party.end()
 
 
 TABLES: dict[str, Any] = {

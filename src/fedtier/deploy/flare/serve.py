@@ -62,8 +62,10 @@ def serve(kit: Kit, run: Run, say: Say) -> bool:
                 if party.renewed():
                     say("renewed certificate: FLARE's server is started anew with it, the run goes on where it is")
                     party.end()
+                    shutil.rmtree(space / "server" / "jobs", ignore_errors=True)
+                    keeper.forget()
                     admin.renew()
-                    continue
+                    party.restart()
                 party.keep()
                 keeper.look()
                 validity.look()

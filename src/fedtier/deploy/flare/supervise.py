@@ -109,6 +109,10 @@ class Party:
         for name in ("client.key", "client.crt"):
             write_whole(self.folder / "startup" / name, (self.kit.folder / "startup" / name).read_bytes())
 
+    def restart(self) -> None:
+        """Starts the process anew, with the kit as it is now."""
+        self._start()
+
     def _start(self) -> None:
         self.end()
         workspace = open_workspace(self.kit, self.folder)
