@@ -22,7 +22,11 @@ import tomli_w
 
 from fedtier.deploy.export import export_rows
 from fedtier.deploy.flare.supervise import MARK
+from fedtier.deploy.server import serve_rounds
+from fedtier.deploy.site import open_site
 from fedtier.experiments import config as configuration
+from fedtier.experiments.progress import Progress
+from fedtier.protocol import loopback
 
 FEDTIER = [sys.executable, "-m", "fedtier"]
 PATIENCE = 600.0  # seconds: of a machine that does other things as well
@@ -82,6 +86,17 @@ class Federation:
             self.processes["server"].terminate()  # or the next run finds its port in use
             raise AssertionError(self.said("server")) from None
         return self.root / out
+
+    def rehearse(self, run: Path, out: str) -> Path:
+        """The same run in this process, without a network; its folder. What the sites remember is in state/SITE beside it."""
+        folder = self.root / out
+        sites = {name: open_site(self.root / "data" / f"{name}.toml", folder / "state" / name) for name in self.sites}
+        try:
+            ask = loopback({name: site.answer for name, site in sites.items()})
+            return serve_rounds(run, folder / "run", ask, progress=Progress()).folder
+        finally:
+            for site in sites.values():
+                site.close()
 
     def said(self, who: str) -> str:
         return (self.root / f"{who}.log").read_text()
