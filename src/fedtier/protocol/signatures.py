@@ -185,6 +185,17 @@ class SiteSeal:
         return _seal(self.identity, len(reply), _reply_hash(self.identity.party, asked, reply)) + reply
 
 
+def vouched(identity: Identity, words: bytes) -> tuple[bytes, bytes]:
+    """(passport, signature of `words`): what a party says to others than the server."""
+    return identity.passport, identity.key.sign(_hash(b"fedtier vouched 1", identity.party.encode(), words))
+
+
+def check_vouched(authority: Ed25519PublicKey, party: str, passport: bytes, signature: bytes, words: bytes) -> None:
+    """FedtierError unless `party`, of this authority, has signed `words`."""
+    signed = _hash(b"fedtier vouched 1", party.encode(), words)
+    _verify(_vouched(passport, party, authority), signature, signed, f"the word of {party}")
+
+
 def _stamp(file: Path | None) -> tuple[int, int] | None:
     """Changes when the file is replaced."""
     try:
