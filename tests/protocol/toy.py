@@ -12,7 +12,7 @@ import numpy as np
 
 from fedtier import keys, trees
 from fedtier.federation import Plan, View
-from fedtier.methods.method import Method
+from fedtier.methods.method import Method, Sums, counted_alike
 from fedtier.problem import Spec
 from fedtier.protocol import Driver, Job, Ledger, Memory, Player, Rules, Site
 
@@ -45,6 +45,7 @@ def method() -> Method:
     return Method(
         "toy", server_init=X, broadcast=lambda server, round: server, local=local, aggregate=aggregate,
         global_model=lambda server: server.x, personal_model=lambda *a: None,
+        sums=Sums(lambda up, spec: counted_alike(up.delta), lambda server, total, at: (X(server.x + total.mean), ())),
     )  # fmt: skip
 
 

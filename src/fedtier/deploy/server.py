@@ -25,12 +25,14 @@ from ..errors import NOTHING, require
 from ..experiments.assemble import Experiment
 from ..experiments.metric_row import Row
 from ..experiments.metrics import Quality, Scores, evaluated_clients, global_scores
+from ..experiments.privacy_rules import epsilon_after
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row
 from ..experiments.run import Result
 from ..experiments.run_folder import CHECKPOINT, FORMAT, METRICS, PLAN, RunFolder
 from ..experiments.stopping import Stopped
 from ..experiments.verdicts import check_judges, verdict_row, verdicts
+from ..methods.summed import known_sums
 from ..protocol import (
     Arrivals,
     Ask,
@@ -39,14 +41,18 @@ from ..protocol import (
     Interrupted,
     Job,
     Ledger,
+    MaskedDriver,
     Record,
     ServerSeal,
     drive,
     message_shapes,
 )
+from ..protocol.secure.messages import Words
 from ..storage.array_files import ArrayFile
 from ..storage.files import Damaged, read_generations, set_aside
 from .extension import extend
+from .masks import count_of, masking_of, secret_key
+from .privacy_words import tell_privacy
 from .rows import open_server, specs
 from .run_id import HINT, WIRE, run_id_of
 from .settings import WireRun, load_run_file
@@ -62,6 +68,7 @@ def serve_rounds(
     run = load_run_file(run_file)
     experiment, preparation = open_server(run)
     with RunFolder(folder).held() as files:
+        run = run._replace(config=experiment.config)  # with the noise and the rounds of its budget, where it has one
         extend(run, files)
         run_id = run_id_of(run, files)
         return _Server(run, experiment, preparation, files, run_id, ask, progress, stopped, seal).serve()
@@ -85,9 +92,13 @@ class _Server:
         client = jax.tree.map(lambda a: a[0], state.clients)
         view = self.federation.view(self.federation.server)
         shapes = message_shapes(experiment.method, state.server, client, view, spec, self.federation.clients)
+        share = known_sums(experiment.method).share if run.wire.masked else None
+        total = None if share is None else jax.eval_shape(share, shapes.up, spec)
+        masking = masking_of(run.config, run.wire, 0 if total is None else count_of(total.value))
+        key = experiment.key[0] if run.config.privacy.kind == "none" else secret_key(store)
         job = Job(
-            run_id, tuple(run.wire.sites), experiment.method, self.plan, experiment.key[0], view,
-            lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, preparation).text(), x,
+            run_id, tuple(run.wire.sites), experiment.method, self.plan, key, view,
+            lambda rows: specs(rows, radius), shapes.up, brief_of(run.config, preparation, masking).text(), x,
             float(np.finfo(np.float32).max) if experiment.dataset.task == "regression" else 1.0,
             self.federation.shown(experiment.method.shows),
         )  # fmt: skip
@@ -98,6 +109,9 @@ class _Server:
             self.driver = AsyncDriver(job, ask, rules, experiment.steps, clock=self.seconds, **told)
             size = len(run.wire.sites), run.config.run.rounds, experiment.method.buffer
             first = first._replace(arrivals=Arrivals.none(*size, shapes.up))
+        elif masking is not None and total is not None:
+            job = job._replace(up=Words(jax.ShapeDtypeStruct((count_of(total),), np.uint32)))
+            self.driver = MaskedDriver(job, ask, rules, masking, total, **told)
         else:
             self.driver = Driver(job, ask, rules, **told)
         self.reached, self.written, self.evaluated, self.spent = 0, 0, 0, 0.0
@@ -105,6 +119,7 @@ class _Server:
         self.first, self.ledger = self._resumed(first)
         if not experiment.method.buffer:  # else the order in which answers come is the plan, and is written at the end
             self.store.keep_plan(experiment.plan, self.note)
+        tell_privacy(experiment, run.wire, masking, store, self.note)
         self.measure = jitted(
             lambda server, federation: global_scores(
                 experiment, experiment.method.global_model(server),
@@ -217,6 +232,8 @@ class _Server:
         if number == self.run.config.run.rounds:  # of the global model: a site's rows and predictions are its own
             x = jax.tree.map(lambda a: a[None], self.experiment.method.global_model(ledger.server))
             line = {**line, **verdict_row(verdicts(self.experiment, self.judges, x, ()).get(0, []))}
+        if self.run.config.privacy.kind != "none":
+            line = {**line, "epsilon": epsilon_after(self.run.config, self.experiment.clients, None, number)}
         self.store.append([line])
         self.written += 1
         self.store.write("sites.json", json.dumps(_table(self.run.wire.sites, ledger), indent=1).encode())

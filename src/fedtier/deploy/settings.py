@@ -20,6 +20,7 @@ from ..experiments.config import Config, RunTable, Table, described
 from ..methods import registry
 from ..own_code.by_path import is_own
 from ..protocol import Rules
+from .masks import fit_privacy
 
 
 class WireTable(Table):
@@ -45,6 +46,19 @@ class WireTable(Table):
     max_staleness: int = described(
         100, "Of a method without rounds: an answer to an older broadcast is refused.", unit="steps", example=10, ge=0
     )
+
+    masked: bool = described(
+        False, "Replies are masked: the server learns the sum over a round's sites, and no site's own. For methods of sums.",
+        example=True,
+    )  # fmt: skip
+    threshold: int | None = described(
+        None, "Of masked replies: sites without which nothing is unmasked, above half of a round's; none: two thirds.",
+        unit="sites", example=3,
+    )  # fmt: skip
+    range: float = described(
+        16.0, "Of masked replies: the largest number, either way; one beyond it is refused at its site.", example=64.0, gt=0,
+        allow_inf_nan=False,
+    )  # fmt: skip
 
     max_bytes_per_second: float = described(
         2e8, "What a site may send; one that sends more is read later.", unit="bytes", example=1e7, gt=0
@@ -80,12 +94,10 @@ def load_run_file(file: Path) -> WireRun:
     tables["data"] = data if "name" in data else {"name": "file", "file": wire.server} | data
     tables["method"] = {"server_seat": False} | tables.get("method", {})  # the wire has none
     config = configuration.validate(tables)
-    rule = "is for simulations: between sites its noise would be drawn from a seed that all parties know"
-    require(config.privacy.kind == "none", "privacy.kind", config.privacy.kind, rule, 'privacy.kind = "none"')
     if buffer_of(config) and "participation" not in tables.get("run", {}):  # every site has a task
         config = config.model_copy(update={"run": config.run.model_copy(update={"participation": 1.0})})
     _fits(config, wire)
-    return WireRun(config, wire, file.parent)
+    return WireRun(fit_privacy(config, wire), wire, file.parent)
 
 
 def _fits(config: Config, wire: WireTable) -> None:

@@ -35,13 +35,16 @@ from ..experiments.metrics import client_scores, quality
 from ..experiments.models import recipe_of
 from ..federation import View, count_of, shown_rows
 from ..methods import registry
-from ..methods.method import Turn
+from ..methods.method import Method, Turn
+from ..methods.summed import sums_of
 from ..own_code.by_path import bare, is_own, is_path
 from ..own_code.own_models.kept import LIST, OWN, TAUGHT, Kept, hex_of, name_of, names_in, was_taught
 from ..problem import Rows, Spec
 from ..protocol import (
     Keep,
     Limits,
+    Masked,
+    Masking,
     Memory,
     Player,
     Record,
@@ -53,7 +56,9 @@ from ..protocol import (
     message_shapes,
     read_identity,
 )
+from ..protocol.secure.at_site import flat_numbers
 from ..storage.files import private_files, write_whole
+from .masks import guarded, masking_table, read_masking
 from .party import dataset_of, open_rows
 from .settings import checked
 
@@ -133,20 +138,25 @@ class Brief(NamedTuple):
 
     tables: dict[str, Any]
     preparation: Preparation
+    masking: Masking | None = None  # how replies are masked, where they are
 
     def text(self) -> str:
-        return json.dumps({"tables": self.tables, "preparation": json.loads(self.preparation.to_json())})
+        masking = {} if self.masking is None else {"masking": masking_table(self.masking)}
+        return json.dumps({"tables": self.tables, "preparation": json.loads(self.preparation.to_json())} | masking)
 
     @classmethod
     def parse(cls, text: str) -> Brief:
         try:
             content = json.loads(text)
-            return cls(dict(content["tables"]), Preparation.from_json(json.dumps(content["preparation"])))
+            masking = read_masking(content["masking"]) if "masking" in content else None
+            return cls(dict(content["tables"]), Preparation.from_json(json.dumps(content["preparation"])), masking)
+        except FedtierError:
+            raise
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FedtierError("brief", f"{len(text)} characters", f"cannot be understood: {error}") from None
 
 
-def brief_of(config: Config, preparation: Preparation) -> Brief:
+def brief_of(config: Config, preparation: Preparation, masking: Masking | None = None) -> Brief:
     """Neither the seed nor the schedule: a site learns what it needs for its own part."""
     content = config.model_dump(exclude_none=True)
     tables = {"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}
@@ -155,7 +165,10 @@ def brief_of(config: Config, preparation: Preparation) -> Brief:
     for table, key in OWN_CODE:
         if is_path(tables[table].get(key)):
             tables[table][key] = bare(tables[table][key])  # where the file lies is each party's own business
-    return Brief(tables, preparation)
+    if config.privacy.kind != "none":
+        tables["privacy"] = content["privacy"]
+        tables["run"] = {"participation": config.run.participation}
+    return Brief(tables, preparation, masking)
 
 
 def open_site(file: Path, state: Path, keys: Path | None = None) -> Site:
@@ -190,6 +203,7 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     kept = Kept()
     learner = None if table.model is None else own_learner([_own_model(table.model, folder)], dataset, kept)
     plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train), learner)
+    plan = plan._replace(method=guarded(plan.method, config, config.data.clients, masked=brief.masking is not None))
     arrays = Rows(jnp.asarray(inputs), jnp.asarray(labels))
     index = jnp.arange(len(labels), dtype=jnp.int32)
     view, own_test = (
@@ -197,6 +211,10 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     )
     player = _played(plan, table, view, own_test, train, held, _radius(config))
     player = player._replace(keep=_keeper(table, config, dataset, plan.method.predict is None, learner is not None))
+    if config.privacy.kind != "none":  # how many rows there are is not told
+        player = player._replace(rows=1, held=0, guarded=True)
+    if brief.masking is not None:
+        player = player._replace(masked=_masked(plan.method, brief.masking, table, client))
     if not plan.method.shows:
         return player
 
@@ -208,6 +226,19 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
 
     blank = jax.eval_shape(lambda view: shown_rows(view, plan.method.shows), view)
     return player._replace(shown=blank, seat=seat)
+
+
+def _masked(method: Method, masking: Masking, table: SiteTable, client: int) -> Masked:
+    """How this site masks: refused where the masks name another site in its place, or the method's rounds are no sums."""
+    here = masking.sites[client] if client < len(masking.sites) else ""
+    require(here == table.name, "masking.sites", here, f"must be {table.name} in the place of client {client}")
+    sums = sums_of(method, "masking", True)
+    share = jitted(lambda up, weight: sums.share(up, spec_of(weight, 1.0)))
+
+    def numbers(up: PyTree, weight: float) -> np.ndarray:
+        return flat_numbers(share(up, weight))
+
+    return Masked(masking, numbers)
 
 
 def _own_model(word: str, folder: Path) -> str:
@@ -289,10 +320,7 @@ def _played(plan: Algorithm, table: SiteTable, view: View, held_view: View, trai
     method = plan.method
     x = jax.eval_shape(lambda: plan.model.init(jax.random.key(0)))  # pyright: ignore[reportOptionalMemberAccess]
 
-    def spec_of(weight: Any) -> Spec:
-        return Spec(*(jnp.asarray(a, jnp.result_type(float)) for a in (weight, radius, 1.0)))
-
-    blank = jax.eval_shape(spec_of, 1.0)
+    blank = jax.eval_shape(lambda: spec_of(1.0, radius))
     client = jax.eval_shape(method.client_init, x, blank)
     shapes = message_shapes(method, jax.eval_shape(method.server_init, x), client, view, blank, 1)
     _check_uplink(table, x, shapes.up, method.shows)
@@ -308,16 +336,21 @@ def _played(plan: Algorithm, table: SiteTable, view: View, held_view: View, trai
     local, measure = (method.local, measure) if plainly else (jitted(method.local), jitted(measure))
 
     def step(state: PyTree, shared: PyTree, own: PyTree, turn: Turn, weight: float) -> tuple[PyTree, PyTree]:
-        return local(state, shared, own, view, spec_of(weight), turn)
+        return local(state, shared, own, view, spec_of(weight, radius), turn)
 
     def score(state: PyTree, x: PyTree, turn: Turn, weight: float) -> tuple[Scores, PyTree]:
-        (f2, personal, shared), y = measure(state, x, view, held_view, spec_of(weight), turn)
+        (f2, personal, shared), y = measure(state, x, view, held_view, spec_of(weight, radius), turn)
         return Scores(float(f2), float(personal.main), float(shared.main)), y
 
     def init(x: PyTree) -> PyTree:
-        return jax.tree.map(jnp.asarray, method.client_init(x, spec_of(1.0)))
+        return jax.tree.map(jnp.asarray, method.client_init(x, spec_of(1.0, radius)))
 
     return Player(x, shapes.shared, shapes.own, train, held, init, step, score, offer=shapes.offer, stale=method.buffer > 0)
+
+
+def spec_of(weight: Any, radius: float) -> Spec:
+    """What differs between sites and is not data, of this one."""
+    return Spec(*(jnp.asarray(a, jnp.result_type(float)) for a in (weight, radius, 1.0)))
 
 
 def _limited(config: Config, table: SiteTable, client: int) -> Config:

@@ -28,7 +28,7 @@ from .. import keys, trees
 from ..errors import choice, positive, share, whole
 from ..federation import View
 from ..keys import Tag
-from ..methods.method import ClientSpec, Contribution, Method, Opening, Round, Turn
+from ..methods.method import ClientSpec, Contribution, Method, Opening, Round, Sums, Turn, counted_alike
 from ..methods.summed import sums_of
 
 PLACES = ("central", "distributed", "local")
@@ -51,6 +51,7 @@ class Mechanism(NamedTuple):
     expected: float  # E|S|: what the mean divides by where the server adds the noise
     quorum: int = 1  # k: distributed noise is right from so many replies on, and rounds with fewer are not used
     adaptive: Adaptive | None = None
+    masked: bool = False  # are replies masked between machines, where each gets its noise as whole numbers?
 
     def check(self) -> None:
         choice("place", self.place, PLACES)
@@ -74,7 +75,9 @@ class Mechanism(NamedTuple):
 
     @property
     def at_client(self) -> float:
-        """The share of sigma that a client adds."""
+        """The share of sigma that a client adds to its reply in floating point."""
+        if self.masked:
+            return 0.0
         return {"central": 0.0, "local": 1.0, "distributed": 1 / math.sqrt(self.quorum)}[self.place]
 
 
@@ -113,12 +116,16 @@ def private(method: Method, mechanism: Mechanism) -> Method:
         return after, noised(Up(value, short), how, how.at_client, clip, keys.at(turn.key, Tag.NOISE))
 
     def aggregate(server: Server, owns: PyTree, ups: Up, specs: PyTree, round: Round) -> tuple[Server, PyTree]:
-        clip, count = clip_of(server), jnp.sum(round.arrived).astype(jnp.float32)
+        count = jnp.sum(round.arrived).astype(jnp.float32)
         total = trees.weighted_sum(round.arrived.astype(jnp.float32), ups)
+        return conclude(server, Contribution(total, count, jnp.ones(())), round.opening)
+
+    def conclude(server: Server, summed: Contribution, opening: Opening) -> tuple[Server, PyTree]:
+        clip, total, count = clip_of(server), summed.value, summed.weight
         if how.place == "central":  # nobody learns how many there were
-            total = noised(total, how, 1.0, clip, keys.at(round.key, Tag.NOISE))
+            total = noised(total, how, 1.0, clip, keys.at(opening.key, Tag.NOISE))
             count = jnp.asarray(how.expected, jnp.float32)
-        inner, info = sums.conclude(server.inner, Contribution(total.value, count, jnp.ones(())), round.opening)
+        inner, info = sums.conclude(server.inner, Contribution(total.value, count, jnp.ones(())), opening)
         after = Server(inner, _adapted(clip, total.short, count, adaptive))
         if how.place == "central":
             return after, info
@@ -134,7 +141,7 @@ def private(method: Method, mechanism: Mechanism) -> Method:
         aggregate=aggregate,
         global_model=lambda server: method.global_model(server.inner),
         seat=False,
-        sums=None,
+        sums=Sums(lambda up, spec: counted_alike(up), conclude),
     )
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .post import Post
     from .process import SolverProcess, answer_letters
     from .record import Record, verify_record
+    from .secure.at_site import Masked
+    from .secure.driver import MaskedDriver
+    from .secure.settings import Masking
     from .shapes import Shapes, message_shapes
     from .signatures import ServerSeal, SiteSeal, read_identity
     from .site import Keep, Player, Site
@@ -36,6 +39,9 @@ __all__ = [
     "Ledger",
     "Letters",
     "Limits",
+    "Masked",
+    "MaskedDriver",
+    "Masking",
     "Memory",
     "Player",
     "Post",
@@ -69,6 +75,9 @@ lazily(
         "Ledger": "ledger",
         "Letters": "letters",
         "Limits": "limits",
+        "Masked": "secure.at_site",
+        "MaskedDriver": "secure.driver",
+        "Masking": "secure.settings",
         "Memory": "memory",
         "Player": "site",
         "Post": "post",

@@ -32,7 +32,7 @@ from .validation import Reply, Spoilt, read_reply, remembered, too_large
 KNOCK = 1.0  # seconds that a site which was silent has to answer a hello before it is asked again
 
 
-class _Post(NamedTuple):
+class Down(NamedTuple):
     """What goes down in a round."""
 
     shared: bytes  # to all
@@ -40,7 +40,7 @@ class _Post(NamedTuple):
     older: dict[int, bytes]  # to a client that works on an earlier broadcast: that one, and `shared` is empty
 
 
-class _Came(NamedTuple):
+class Came(NamedTuple):
     """What has come of a round so far, by client."""
 
     good: dict[int, Reply]
@@ -89,6 +89,10 @@ class Driver(Contact):
         ups = trees.stack([replies[i].up if i in replies else blank for i in ids.tolist()])
         specs = trees.take(self._told_specs(heads, ledger), ids)
         server, info = self._close(ledger.server, owns, ups, specs, *at, jnp.asarray(arrived), stale, job.view, job.key)
+        return self._counted(ledger, number, heads, replies)._replace(server=server), info
+
+    def _counted(self, ledger: Ledger, number: int, heads: dict[int, Head], replies: dict[int, Reply]) -> Ledger:
+        """The ledger with these replies in its counts."""
         for i, reply in replies.items():
             ledger.last[i] = number
             ledger.counted[i] += 1
@@ -96,34 +100,33 @@ class Driver(Contact):
             ledger.bytes_aside[...] -= reply.size
         made = [replies[i].steps if i in replies else heads[i].steps * (heads[i].kind == Kind.LOST) for i in heads]
         ledger.local_steps[...] += sum(made)
-        return ledger._replace(server=server, recent=remembered(ledger.recent, replies)), info
+        return ledger._replace(recent=remembered(ledger.recent, replies))
 
     def _post(
         self, shared: PyTree, own: dict[int, bytes], owns: PyTree, number: int, ids: np.ndarray, ages: np.ndarray | None
-    ) -> _Post:
+    ) -> Down:
         """The letters' parts; a client of a method with a buffer gets the broadcast of the step in which it began."""
         if not self.job.method.buffer:
-            return _Post(letters.body(shared), own, {})
+            return Down(letters.body(shared), own, {})
         ring.refuse_own_messages(self.job.method, owns)
         self.ring = ring.remembered(self.ring, shared, number)
         began = (number - (np.zeros_like(ids) if ages is None else ages)).tolist()
         bodies = {r: letters.body(ring.recalled(self.ring, r)) for r in sorted(set(began))}
-        return _Post(b"", own, {i: bodies[r] for i, r in zip(ids.tolist(), began, strict=True)})
+        return Down(b"", own, {i: bodies[r] for i, r in zip(ids.tolist(), began, strict=True)})
 
     def _knock(self, ids: np.ndarray, ledger: Ledger) -> None:
         """Sites of this cohort that were silent are asked again once they answer a hello; not too often, for it costs time."""
         now = time.monotonic()
         self.greet([i for i in ids.tolist() if self._knock_at.get(i, now + 1) <= now], ledger, min(KNOCK, self.rules.deadline))
 
-    def _collect(self, heads: dict[int, Head], post: _Post, ledger: Ledger) -> dict[int, Reply]:
+    def _collect(self, heads: dict[int, Head], post: Down, ledger: Ledger) -> dict[int, Reply]:
         """Replies by client, at least a quorum; counts who was silent or declined."""
         expected = {i for i, head in heads.items() if head.kind == Kind.ROUND}
-        came = _Came({}, set(), set(), set())
+        came = Came({}, set(), set(), set())
         asked = [i for i in heads if i not in self._knock_at]
         for attempt in range(1 << 62):
             self._attempt(asked, heads, post, ledger, came)
-            awaited = expected - came.declined - came.lost
-            need = math.ceil(self.rules.quorum * len(awaited))
+            awaited, need = self._wanted(expected, came)
             if len(came.good) >= need:
                 break
             number, missing = next(iter(heads.values())).round, awaited - came.good.keys()
@@ -137,7 +140,12 @@ class Driver(Contact):
             ledger.declined[i] += 1
         return came.good
 
-    def _attempt(self, asked: list[int], heads: dict[int, Head], post: _Post, ledger: Ledger, came: _Came) -> None:
+    def _wanted(self, expected: set[int], came: Came) -> tuple[set[int], int]:
+        """Who may still answer, and how many answers are enough."""
+        awaited = expected - came.declined - came.lost
+        return awaited, math.ceil(self.rules.quorum * len(awaited))
+
+    def _attempt(self, asked: list[int], heads: dict[int, Head], post: Down, ledger: Ledger, came: Came) -> None:
         """Asks once (a site that has lost the thread, twice); what comes goes into `came`."""
         fresh: dict[int, Reply] = {}
         for _ in range(2):

@@ -39,6 +39,9 @@ class Kind(IntEnum):
     ROUND = 2  # server: play this round
     LOST = 3  # server: the plan loses this reply; answer that you decline
     SCORE = 4  # server: x; keep it, measure it and your personal model
+    CARD = 5  # server: tell your key for boxes; this and the next two where sums are masked (`secure`)
+    SHARES = 6  # server: the cards of a round's sites; deal shares of your secrets
+    UNMASK = 7  # server: who came through; reveal shares
     WELCOME = 11  # site: ready; how many rows
     REPLY = 12  # site: the method's message
     DECLINED = 13  # site: not this round
@@ -47,6 +50,7 @@ class Kind(IntEnum):
     UNKNOWN = 16  # site: never heard of this run; say hello
     FORGOT = 17  # site: its memory ends at round `last`, which is not where the server thinks it does
     SPOILT = 18  # site: what it computed is not finite, so there is no reply in this round; in words
+    MASKING = 19  # site: what CARD, SHARES and UNMASK ask for
 
 
 class Head(NamedTuple):

@@ -17,8 +17,10 @@ aside, the letter in hand is refused in words, and the next one finds a site tha
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -27,13 +29,14 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ..errors import NOTHING
+from ..errors import NOTHING, require
 from ..storage import array_files, named_arrays
 from ..storage.checksums import stamped, unstamped
 from ..storage.files import Damaged, make_private, previous, read_generations, set_aside, told, write_whole
 from ..storage.json_value import as_text, as_whole
 
 FORMAT, MEMORY, BRIEF, SHOWN = "fedtier-site-1", "memory.safetensors", "brief.json", "shown.safetensors"
+SECRET, SECRET_BYTES = "secret", 32  # what masks and noise are drawn from; never leaves
 BEFORE = -1  # the round of the initial state
 
 
@@ -44,6 +47,8 @@ class Pending(NamedTuple):
     state: PyTree
     reply: bytes
     letter: str = ""  # checksum of the letter that it answers
+    question: str = ""  # checksum of what was played, without the masks; where it matters
+    group: str = ""  # with whom the reply is masked, where it is
 
 
 class Answered(NamedTuple):
@@ -62,6 +67,7 @@ class Memo(NamedTuple):
     pending: Pending | None
     past: tuple[Answered, ...] = ()
     brief: str = ""  # checksum of the brief that the states belong to
+    revealed: tuple[tuple[int, str], ...] = ()  # of the last rounds: for which sum it has revealed shares
 
 
 class Memory:
@@ -79,6 +85,19 @@ class Memory:
         """Lets another process have the folder."""
         if self.folder is not None:
             os.close(self._lock)
+
+    @functools.cached_property
+    def secret(self) -> bytes:
+        """This site's own, made at the first use and kept: who has it has the masks and the noise of all its replies."""
+        path = None if self.folder is None else self.folder / SECRET
+        if path is None:
+            return secrets.token_bytes(SECRET_BYTES)
+        with told(path):
+            if not path.exists():
+                write_whole(path, secrets.token_bytes(SECRET_BYTES))
+            found = path.read_bytes()
+        require(len(found) == SECRET_BYTES, str(path), f"{len(found)} bytes", f"must have {SECRET_BYTES} bytes", "remove it")
+        return found
 
     def place(self, run: bytes) -> Path | None:
         return None if self.folder is None else self.folder / run.hex()
@@ -136,6 +155,9 @@ class Memory:
         if memo.pending is not None:
             trees["pending"], trees["reply"] = memo.pending.state, _bytes(memo.pending.reply)
             header |= {"pending": str(memo.pending.round), "letter": memo.pending.letter}
+            header |= {key: value for key in ("question", "group") if (value := getattr(memo.pending, key))}
+        if memo.revealed:
+            header["revealed"] = json.dumps(memo.revealed)
         array_files.save(place / MEMORY, trees, header, keep_previous=True)
 
     def load(self, run: bytes, like: PyTree) -> Memo | None:
@@ -172,8 +194,11 @@ def _read(path: Path, like: PyTree) -> Memo:
     answered = [Answered(*one, reply.tobytes()) for one, reply in zip(past, found["past"], strict=True)]
     pending = None
     if "pending" in words:
-        pending = Pending(int(words["pending"]), found["pending"], found["reply"].tobytes(), words.get("letter", ""))
-    return Memo(int(words["kept"]), found["kept"], pending, tuple(answered), words.get("brief", ""))
+        rest = (words.get(key, "") for key in ("letter", "question", "group"))
+        pending = Pending(int(words["pending"]), found["pending"], found["reply"].tobytes(), *rest)
+    revealed: list[tuple[int, str]] = json.loads(words.get("revealed", "[]"))
+    told_of = tuple((number, split) for number, split in revealed)
+    return Memo(int(words["kept"]), found["kept"], pending, tuple(answered), words.get("brief", ""), told_of)
 
 
 def _bytes(data: bytes) -> np.ndarray:

@@ -12,7 +12,8 @@ from jaxtyping import Array, Key, PyTree
 from .. import keys
 from ..compilation import jitted
 from ..federation import View
-from ..methods.method import Method, Opening, Round, turn_of, turns_of
+from ..methods.method import Contribution, Method, Opening, Round, turn_of, turns_of
+from ..methods.summed import known_sums
 
 
 def open_round(
@@ -29,6 +30,13 @@ def close_round(
 ) -> tuple[PyTree, PyTree]:  # fmt: skip
     """(server state, info) after the replies."""
     return _compiled(_close)(method, m, server, owns, ups, specs, number, ids, arrived, staleness, view, key)
+
+
+def conclude_round(
+    method: Method, m: int, server: PyTree, total: Contribution, number: Array, view: View, key: Key[Array, ""]
+) -> tuple[PyTree, PyTree]:
+    """(server state, info) after the sum of the replies, of a method whose rounds depend on it alone."""
+    return _compiled(_conclude)(method, m, server, total, number, view, key)
 
 
 def broadcast_of(method: Method, m: int, server: PyTree, number: Array, view: View, key: Key[Array, ""]) -> PyTree:
@@ -52,6 +60,12 @@ def _open(
 
 def _broadcast(method: Method, m: int, server: PyTree, number: Array, view: View, key: Key[Array, ""]) -> PyTree:
     return method.broadcast(server, Opening(number, m, view, keys.at(key, number, 0)))
+
+
+def _conclude(
+    method: Method, m: int, server: PyTree, total: Contribution, number: Array, view: View, key: Key[Array, ""]
+) -> tuple[PyTree, PyTree]:
+    return known_sums(method).conclude(server, total, Opening(number, m, view, keys.at(key, number, 0)))
 
 
 def _close(

@@ -31,10 +31,16 @@ from .letters import HEAD, MOST_WORDS, SLACK, Head, Kind, NotFinite, Private, Sc
 from .limits import NO_LIMITS, Limits, Pace
 from .memory import BEFORE, Answered, Memo, Memory, Pending
 from .record import Record, digest
+from .secure.at_site import Masked, check_unrevealed, masking_answer, shared_like
+from .secure.derive import derived
+from .secure.fixed_point import OutOfRange
+from .secure.masking import Member
+from .secure.messages import MaskedShared
 from .signatures import SEAL, SERVER, SiteSeal
 from .version import OURS, numbers, read_greeting
 
 MOST_FIRST = 1 << 32  # bytes of a hello at a site without a limit
+MASKING = (Kind.CARD, Kind.SHARES, Kind.UNMASK)
 TRIAL_STEPS = 16  # made once at the start, to learn how long a step takes
 
 
@@ -57,6 +63,8 @@ class Player(NamedTuple):
     stale: bool = False  # of a method with a buffer: an answer counts some rounds after its own
     shown: PyTree = ()  # shapes of the rows that the server shows with its hello
     seat: Callable[[PyTree, Path | None], Player] | None = None  # (these rows, the run's folder) -> the player that has them
+    masked: Masked | None = None  # how its replies are masked, where they are
+    guarded: bool = False  # under privacy: one answer a round, no scores, and draws that the server cannot repeat
 
 
 Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
@@ -146,11 +154,13 @@ class Site:
     def _answer(self, head: Head, own: bytes, shared: bytes) -> bytes:
         if head.kind == Kind.HELLO:
             return self._hello(head, own, shared)
-        require(head.kind in (Kind.ROUND, Kind.LOST, Kind.SCORE), "letter", head.kind, "is not for a site")
+        require(head.kind in (Kind.ROUND, Kind.LOST, Kind.SCORE, *MASKING), "letter", head.kind, "is not for a site")
         player = self._recall(head)
         require(head.client == self._client, "client", head.client, f"must be {self._client}, as in the hello")
         if head.kind == Kind.SCORE:
             return self._score(head, own, shared, player)
+        if head.kind in MASKING:
+            return self._masking(head, own, shared, player)
         if head.kind == Kind.LOST or self._declines(head):
             return letters.pack(head._replace(kind=Kind.DECLINED))
         return self._round(head, own, shared, player)
@@ -232,24 +242,73 @@ class Site:
         memo = self._settled(head, stale=player.stale)
         if memo.pending is not None and memo.pending.letter in ("", letter):
             return memo.pending.reply  # asked again: the answer is the same, and the state has moved once
-        private = letters.unbody(own, Private(player.own, _key()), "own")
-        message = _arrays(letters.unbody(shared, player.shared, "shared"))
+        private, told, masks = _read(own, shared, player)
+        message = _arrays(told)
         letters.finite(message, "shared")
+        question = self._question(head, memo, private, told, player)
         require(head.steps >= 0, "steps", head.steps, "must be at least 0")
         steps = self._allowed(head.steps)
         began = time.perf_counter()
-        turn = _turn(head, steps, private.key)
+        turn, group = _turn(head, steps, self._key_of(private.key, question, player)), ""
         try:
             state, up = player.play(_arrays(memo.kept), message, _arrays(private.own), turn, head.weight)
             letters.finite(up, "the reply")
-        except NotFinite as error:  # the same letter would give the same again: this round goes on without it
+            if masks is not None:
+                up, group = self._masked(head, up, masks, question, player)
+        except (NotFinite, OutOfRange) as error:  # the same letter would give the same again: this round goes on without it
             raise _Instead(Kind.SPOILT, head.last, str(error).splitlines()[0]) from None
         if steps:
             self._pace.learn(steps, time.perf_counter() - began)
         reply = letters.pack(head._replace(kind=Kind.REPLY, steps=steps, weight=0.0), letters.body(up))
-        memo = memo._replace(pending=Pending(head.round, state, reply, letter))
+        memo = memo._replace(pending=Pending(head.round, state, reply, letter, question, group))
         self._memory.save(head.run, memo)
         self._memo = memo
+        return reply
+
+    def _question(self, head: Head, memo: Memo, private: Private, told: PyTree, player: Player) -> str:
+        """What is asked, apart from who masks with whom; a guarded site answers one question a round, for each answer more
+        would say more."""
+        if player.masked is None and not player.guarded:
+            return ""
+        asked = checksum(letters.pack(head._replace(last=0)), letters.body(private), letters.body(told))
+        pending = memo.pending
+        other = pending is not None and pending.round == head.round and pending.question != asked
+        rule = "this site has answered another question in this round, and answers one"
+        require(not (player.guarded and other), "round", head.round, rule)
+        if player.masked is not None:
+            check_unrevealed(memo, head.round)
+        return asked
+
+    def _key_of(self, key: Key[Array, ""], question: str, player: Player) -> Key[Array, ""]:
+        """The key of a turn's draws: the server's, or one that only this site can know."""
+        if not player.guarded:
+            return key
+        words = np.frombuffer(derived(self._memory.secret, b"draws", self._run, question.encode(), size=8), np.uint32)
+        return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+
+    def _member(self, how: Masked) -> Member:
+        identity = None if self._seal is None else self._seal.identity
+        return Member(how.settings, self._run, self._client, self._memory.secret, identity)
+
+    def _masked(self, head: Head, up: PyTree, masks: MaskedShared, question: str, player: Player) -> tuple[PyTree, str]:
+        """(the reply behind masks, with whom)."""
+        assert player.masked is not None
+        member, how = self._member(player.masked), player.masked
+        values = how.numbers(up, head.weight)
+        words = member.words(values, len(values) - how.rest, member.noise_seed(question.encode()))
+        masked, group = member.masked(head.round, words, masks.keys, masks.signed)
+        return masked, group.hex()
+
+    def _masking(self, head: Head, own: bytes, shared: bytes, player: Player) -> bytes:
+        if player.masked is None:
+            raise FedtierError("letter", head.kind, "the sums of this run are not masked")
+        if head.kind == Kind.SHARES and self._declines(head):
+            return letters.pack(head._replace(kind=Kind.DECLINED))
+        before = self._known()
+        reply, memo = masking_answer(self._member(player.masked), head, own, shared, before)
+        if memo is not before:
+            self._memory.save(head.run, memo)
+            self._memo = memo
         return reply
 
     def _score(self, head: Head, own: bytes, shared: bytes, player: Player) -> bytes:
@@ -269,7 +328,7 @@ class Site:
         if player.keep is not None and place is not None:
             player.keep(place, turn, x, y)
         reply = letters.pack(head._replace(kind=Kind.DECLINED))
-        if self.limits.share_scores:
+        if self.limits.share_scores and not player.guarded and player.masked is None:
             numbers = Scores(*(np.float32(value) for value in scores))
             reply = letters.pack(head._replace(kind=Kind.SCORES), letters.body(numbers))
         memo = memo._replace(past=(*memo.past, Answered(head.round, letter, reply)))
@@ -340,6 +399,15 @@ class _Instead(Exception):
 
 def _seated(player: Player, shown: PyTree, place: Path | None) -> Player:
     return player if player.seat is None else player.seat(shown, place)
+
+
+def _read(own: bytes, shared: bytes, player: Player) -> tuple[Private, PyTree, MaskedShared | None]:
+    """(what is this site's own, what all are told, the keys for masks where there are some) of a round's letter."""
+    private = letters.unbody(own, Private(player.own, _key()), "own")
+    if player.masked is None:
+        return private, letters.unbody(shared, player.shared, "shared"), None
+    masks = letters.unbody(shared, shared_like(player.shared, player.masked), "shared")
+    return private, masks.inner, masks
 
 
 @cache

@@ -12,10 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt32
 
-from ...errors import positive, require, whole
+from ...errors import FedtierError, positive, require, whole
 
 WORD = 32  # bits
 LARGEST = 2 ** (WORD - 1) - 1
+
+
+class OutOfRange(FedtierError):
+    """A number that a masked sum has no room for."""
 
 
 class Grid(NamedTuple):
@@ -51,7 +55,8 @@ class Grid(NamedTuple):
         largest = float(np.max(np.abs(values), initial=0.0))
         fits = largest <= self.bound  # false of NaN, too
         rule = f"is outside the range of {self.bound:g} in which sums are masked"
-        require(fits, "the reply", f"{largest:.6g}", rule, "raise wire.range, or lower the step sizes")
+        if not fits:
+            raise OutOfRange("the reply", f"{largest:.6g}", rule, "raise wire.range, or lower the step sizes")
         return np.rint(np.asarray(values, np.float64) * self.scale).astype(np.int64)
 
     def numbers(self, words: UInt32[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:

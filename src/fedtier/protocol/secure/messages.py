@@ -3,7 +3,7 @@
 A round has three exchanges. A site's card comes once in a run; then, in each round,
 
     SHARES   down: the cohort's cards            up: a mask key, and a box for each other site with shares of two secrets
-    ROUND    down: the round, mask keys, boxes   up: the masked words
+    ROUND    down: the round, and mask keys      up: the masked words
     UNMASK   down: who came through, boxes       up: for each site of the round one share, of one of its two secrets
 """
 
@@ -72,13 +72,6 @@ class MaskedShared(NamedTuple):
     signed: Signed
 
 
-class MaskedOwn(NamedTuple):
-    """The own part, beside the turn's key."""
-
-    inner: PyTree
-    boxes: UInt8[np.ndarray, "m 82"]  # from each other site
-
-
 class Words(NamedTuple):
     """A masked reply."""
 
@@ -93,6 +86,8 @@ class Unmask(NamedTuple):
 
 
 class Boxes(NamedTuple):
+    """The own part of it: what the other sites have closed for this one."""
+
     boxes: UInt8[np.ndarray, "m 82"]
 
 

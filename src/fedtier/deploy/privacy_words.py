@@ -1,0 +1,68 @@
+"""What a run between sites says about privacy: the statement of a simulation, with what differs between machines."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..experiments.assemble import Experiment
+from ..experiments.privacy_page import as_object, short_words, stated
+from ..experiments.run import PRIVACY
+from ..experiments.run_folder import RunFolder
+from ..privacy.statement import GENERAL, Statement
+from ..protocol import Masking
+
+if TYPE_CHECKING:
+    from .settings import WireTable
+
+SECRETS = {
+    "central": "the server draws its noise from a key in the run's folder, in floating point",
+    "distributed": "each site draws whole numbers of the discrete Gaussian, exactly, from a secret in its state folder",
+    "local": "each site draws its noise, in floating point, from a secret in its state folder, and answers once a round",
+}
+NOT_COVERED = (
+    "a server that leaves the protocol: it may ask a site for several runs, each with a budget of its own",
+    "rounds that are lost are counted as played",
+)
+
+
+def mask_words(how: Masking) -> tuple[str, ...]:
+    """What holds by masks, and up to which collusion."""
+    bear = min(2 * how.threshold - how.cohort - 1, how.threshold - 2)
+    return (
+        f"masks: the server learns sums over at least {how.threshold} of a round's {how.cohort} sites; X25519, HKDF-SHA256 and "
+        "ChaCha20 are what they are taken for, and the authority vouches for sites alone",
+        f"with up to {bear} sites on its side the server sees no reply by itself, also where it lies about who is alive; "
+        f"with {how.threshold} on its side it sees all",
+    )
+
+
+def between_sites(found: Statement, place: str, how: Masking | None) -> Statement:
+    """The statement of a simulation as it holds between machines."""
+    masks = () if how is None else mask_words(how)
+    if how is not None and place == "distributed":
+        part = math.sqrt((how.threshold - 1) / how.threshold)
+        masks = (
+            *masks,
+            f"sites that collude know their own noise: with one of them, the noise against it is {part:.2f} of this",
+        )
+    kept = tuple(line for line in found.assumptions if line not in GENERAL)
+    rest = (*NOT_COVERED, "how long a site takes, and when it answers", *found.uncovered)
+    return found._replace(assumptions=(*kept, SECRETS[place], *masks), uncovered=rest)
+
+
+def tell_privacy(
+    experiment: Experiment, wire: WireTable, how: Masking | None, files: RunFolder, say: Callable[[str], None]
+) -> None:
+    """privacy.json and a line of the log, before the first round; a line about masks where there is nothing else to say."""
+    if (files.folder / PRIVACY).exists():
+        return
+    privacy = experiment.config.privacy
+    if privacy.kind != "none":
+        found = between_sites(stated(experiment), privacy.place, how)
+        files.write(PRIVACY, json.dumps(as_object(found)).encode())
+        say(f"privacy: {short_words(found)}")
+    if how is not None:
+        say(mask_words(how)[0])
