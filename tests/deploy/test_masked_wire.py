@@ -66,19 +66,19 @@ def test_masks_give_the_model_of_plain_replies_to_the_quantisation_step(tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize(("place", "masked"), [("distributed", True), ("local", False)])
 def test_privacy_between_sites_says_what_holds_and_adds_its_noise(tmp_path, place, masked):
-    """Replies are clipped to 0.001: what moves the model further is noise."""
-    privacy = {"kind": "clients", "place": place, "epsilon": 50.0, "delta": 0.01, "clip": 0.001}
+    """The model moves by the noise, which is far longer than the clipped replies."""
+    privacy = {"kind": "clients", "place": place, "epsilon": 0.5, "delta": 0.01, "clip": 0.001}
     federation(tmp_path, FEDAVG, {"masked": True} if masked else {}, {"privacy": privacy})
     made = between(tmp_path / "fed", sites(tmp_path / "fed"))
     told = json.loads((made.folder / "privacy.json").read_text())
-    assert 0 < told["viewers"][2]["epsilon"] <= 50.0 and told["noise"] > 0.1
+    assert 0 < told["viewers"][2]["epsilon"] <= 0.5 and told["noise"] > 1
     assert any("masks" in line for line in told["assumptions"]) == masked
-    assert metrics(made.folder)[-1]["epsilon"] <= 50.0
+    assert metrics(made.folder)[-1]["epsilon"] <= 0.5
     assert json.loads((made.folder / "sites.json").read_text())["sites"]["site-0"]["rows"] == 1
     found = model(made.folder)
     each = told["noise"] * 0.001 * math.sqrt(4 / 3 if masked else 4) / 4  # of the mean of a round
     start = np.asarray(made.experiment.x.weight[0])
-    assert (found - start).std() == pytest.approx(each * math.sqrt(4), rel=0.2)
+    assert (found - start).std() == pytest.approx(each * math.sqrt(4), rel=0.25)
 
 
 @pytest.mark.parametrize(

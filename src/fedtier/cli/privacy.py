@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ..errors import require
+from ..storage.json_value import Json
 from .shared import Config, Settings, prepare_jax, show
 
 
@@ -22,12 +24,16 @@ def privacy(
         json: One JSON object on stdout instead of a page.
     """
     from ..experiments.assemble import assemble
-    from ..experiments.config import load_config, preset_words
+    from ..experiments.config import load_config, preset_words, read_toml
     from ..experiments.privacy_audit import audit_words, audited
     from ..experiments.privacy_page import as_object, page_words, stated
 
     prepare_jax()
     path = None if file is None else Path(file)
+    if path is not None and path.is_file() and "wire" in read_toml(path):
+        refuse_between_sites(settings, audit)
+        show(between_sites_page(path, json))
+        return
     config = load_config(path / "config.toml" if path is not None and path.is_dir() else path, settings)
     if config.privacy.kind == "none":
         show({"unit": None} if json else NOTHING_SAID)
@@ -44,6 +50,23 @@ def privacy(
         show(page_words(found) + ("" if tried is None else "\n\n" + audit_words(tried)))
     if tried is not None and not tried.holds:
         raise SystemExit(1)
+
+
+def refuse_between_sites(settings: Settings, audit: bool) -> None:
+    hint = "change the file"
+    require(not settings, "--set", list(settings), "is not there for a run between sites", hint)
+    require(not audit, "--audit", True, "is of a simulation's mechanism, which draws from run.seed", "a file without [wire]")
+
+
+def between_sites_page(path: Path, json: bool) -> str | dict[str, Json]:
+    """The page of a run file: what a simulation of it would say, with what differs between machines."""
+    from ..deploy.privacy_words import page_of
+    from ..experiments.privacy_page import as_object, page_words
+
+    found, masks = page_of(path)
+    if json:
+        return ({"unit": None} if found is None else as_object(found)) | {"masks": list(masks)}
+    return "\n".join([NOTHING_SAID if found is None else page_words(found), *(f"\n{line}" for line in masks)])
 
 
 NOTHING_SAID = """privacy.kind = "none": nothing is promised. The server sees every reply, everyone sees every model."""

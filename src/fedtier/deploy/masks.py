@@ -131,9 +131,9 @@ def masking_table(found: Masking) -> dict[str, Any]:
 def read_masking(table: Any) -> Masking:
     """What a brief says of masks, checked as anything that comes from outside."""
     try:
-        sites, rest = tuple(map(str, table["sites"])), {key: table[key] for key in Masking._fields[1:]}
-        whole = {key: int(rest[key]) for key in ("cohort", "threshold")}
-        return Masking(sites, **whole, **{key: float(rest[key]) for key in ("bound", "clip", "noise")}).check()
+        cohort, threshold = int(table["cohort"]), int(table["threshold"])
+        bound, clip, noise = (float(table[key]) for key in ("bound", "clip", "noise"))
+        return Masking(tuple(map(str, table["sites"])), cohort, threshold, bound, clip, noise).check()
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, FedtierError):
             raise

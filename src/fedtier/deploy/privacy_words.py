@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..experiments.assemble import Experiment
@@ -13,6 +14,7 @@ from ..experiments.run import PRIVACY
 from ..experiments.run_folder import RunFolder
 from ..privacy.statement import GENERAL, Statement
 from ..protocol import Masking
+from .masks import masking_of
 
 if TYPE_CHECKING:
     from .settings import WireTable
@@ -66,3 +68,17 @@ def tell_privacy(
         say(f"privacy: {short_words(found)}")
     if how is not None:
         say(mask_words(how)[0])
+
+
+def page_of(run_file: Path) -> tuple[Statement | None, tuple[str, ...]]:
+    """(the statement of a run file, None without [privacy]; what holds by masks)."""
+    from .rows import open_server
+    from .settings import load_run_file
+
+    run = load_run_file(run_file)
+    how = masking_of(run.config, run.wire, 1) if run.config.privacy.kind == "none" else None
+    if run.config.privacy.kind == "none":
+        return None, () if how is None else mask_words(how)
+    experiment, _ = open_server(run)
+    how = masking_of(experiment.config, run.wire, 1)
+    return between_sites(stated(experiment), experiment.config.privacy.place, how), ()

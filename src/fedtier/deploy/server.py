@@ -8,6 +8,7 @@ came (see `protocol.record`). bytes_down and bytes_up are what went over the wir
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -104,13 +105,15 @@ class _Server:
         )  # fmt: skip
         record = None if seal is None else Record(store.folder, durable=False)
         rules, told = run.wire.rules, {"note": self.note, "stopped": stopped, "seal": seal, "record": record}
+        if run.config.privacy.kind != "none":  # no reply is judged by others'
+            rules = rules._replace(magnitude=math.inf)
         first, self.shared = Ledger.first(state.server, len(run.wire.sites)), shapes.shared
         if experiment.method.buffer:
             self.driver = AsyncDriver(job, ask, rules, experiment.steps, clock=self.seconds, **told)
             size = len(run.wire.sites), run.config.run.rounds, experiment.method.buffer
             first = first._replace(arrivals=Arrivals.none(*size, shapes.up))
         elif masking is not None and total is not None:
-            job = job._replace(up=Words(jax.ShapeDtypeStruct((count_of(total),), np.uint32)))
+            job = job._replace(up=Words(np.zeros(count_of(total), np.uint32)))
             self.driver = MaskedDriver(job, ask, rules, masking, total, **told)
         else:
             self.driver = Driver(job, ask, rules, **told)

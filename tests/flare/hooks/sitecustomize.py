@@ -3,11 +3,13 @@
 HOSTILE_EXECUTOR    the file that is loaded as fedtier.deploy.flare.executor
 OPEN_EXECUTOR       the executor as it is, but without its look at the sender: the signature alone must hold
 SLOW_EXECUTOR       the executor as it is, but each task takes so many seconds longer
+DYING_SOLVER        the executor as it is, but its solver is killed before it answers the first letter of each of these kinds
 """
 
 import importlib.abc
 import importlib.util
 import os
+import signal
 import sys
 import time
 
@@ -30,6 +32,8 @@ class Finder(importlib.abc.MetaPathFinder):
                 module.from_server = lambda origin: True
             if "SLOW_EXECUTOR" in os.environ:
                 module.SolverProcess = slowed(module.SolverProcess, float(os.environ["SLOW_EXECUTOR"]))
+            if "DYING_SOLVER" in os.environ:
+                module.SolverProcess = dying(module.SolverProcess, os.environ["DYING_SOLVER"].split())
 
         spec.loader.exec_module = load_and_open
         return spec
@@ -49,5 +53,20 @@ def slowed(solver, seconds):
     return Slow
 
 
-if {"HOSTILE_EXECUTOR", "OPEN_EXECUTOR", "SLOW_EXECUTOR"} & os.environ.keys():
+def dying(solver, kinds):
+    from fedtier.protocol import letters
+    from fedtier.protocol.signatures import opened
+
+    class Dying(solver):
+        def answer(self, letter, limit=None):
+            kind = letters.about(opened(letter))["kind"]
+            if kind in kinds and self.pid is not None:
+                kinds.remove(kind)
+                os.kill(self.pid, signal.SIGKILL)
+            return super().answer(letter, limit)
+
+    return Dying
+
+
+if {"HOSTILE_EXECUTOR", "OPEN_EXECUTOR", "SLOW_EXECUTOR", "DYING_SOLVER"} & os.environ.keys():
     sys.meta_path.insert(0, Finder())

@@ -40,7 +40,7 @@ def everyone(rounds):
 
 
 def driver(plan, ask, how=HOW, seal=None, **rules):
-    up = Words(jax.ShapeDtypeStruct((toy.N + 2,), np.uint32))
+    up = Words(np.zeros(toy.N + 2, np.uint32))
     job = toy.job(plan, CLIENTS)._replace(up=up)
     notes = []
     made = MaskedDriver(
