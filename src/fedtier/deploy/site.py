@@ -167,7 +167,7 @@ def brief_of(config: Config, preparation: Preparation, masking: Masking | None =
             tables[table][key] = bare(tables[table][key])  # where the file lies is each party's own business
     if config.privacy.kind != "none":
         tables["privacy"] = content["privacy"]
-        tables["run"] = {"participation": config.run.participation}
+        tables["run"] = tables.get("run", {}) | {"participation": config.run.participation}
     return Brief(tables, preparation, masking)
 
 
