@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ def last_row(folder: Path) -> dict[str, Any]:
 @pytest.mark.flare
 def test_masked_rounds_give_the_model_of_plain_ones_though_a_solver_dies_at_every_stage(tmp_path: Path) -> None:
     """One site's solver is killed before it answers the first letter of each kind; it is started again and says the same."""
-    hooks = {"DYING_SOLVER": KINDS, "PYTHONPATH": str(Path(__file__).with_name("hooks"))}
+    path = [str(Path(__file__).with_name("hooks")), *filter(None, [os.environ.get("PYTHONPATH")])]
+    hooks = {"DYING_SOLVER": KINDS, "PYTHONPATH": os.pathsep.join(path)}
     with federation(tmp_path, TABLES) as made:
         for site in made.sites:
             made.join(site, hooks if site == "site-1" else {})

@@ -9,6 +9,7 @@ from fedtier.errors import FedtierError
 from fedtier.protocol.secure import shares
 from fedtier.protocol.secure.derive import public_of
 from fedtier.protocol.secure.fixed_point import Grid, as_words
+from fedtier.protocol.secure.masking import pair_mask
 from fedtier.protocol.secure.messages import Unmask
 from fedtier.protocol.secure.unmasking import alive_of, boxes_for, group_keys, roster_of, unmasked
 
@@ -63,6 +64,7 @@ def test_what_a_site_sends_looks_like_chance_and_differs_between_groups():
     assert np.all(np.abs(low - 1250) < 6 * np.sqrt(1250))
     fewer = parties[0].masked(0, zeros, *group_keys(roster, {i: dealt[i] for i in (0, 1)}))[0]
     assert np.mean(masked.words == fewer.words) < 0.001
+    assert len({pair_mask(b"s" * 32, dealt[1].key.tobytes(), group) for group in (b"one", b"other")}) == 2
     again = parties[0].masked(0, zeros, keys, signed)[0]
     np.testing.assert_array_equal(again.words, masked.words)  # as often as it is asked
     other = parties[0].deal(1, roster)
