@@ -24,9 +24,9 @@ from ..engines import State
 from ..engines.engine import check_federation, initial_state
 from ..errors import NOTHING, require
 from ..experiments.assemble import Experiment
+from ..experiments.budgets import epsilon_after
 from ..experiments.metric_row import Row
 from ..experiments.metrics import Quality, Scores, evaluated_clients, global_scores
-from ..experiments.privacy_rules import epsilon_after
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row
 from ..experiments.run import Result
