@@ -65,7 +65,9 @@ def between_sites_page(path: Path, json: bool) -> str | dict[str, Json]:
 
     found, masks = page_of(path)
     if json:
-        return ({"unit": None} if found is None else as_object(found)) | {"masks": list(masks)}
+        table: dict[str, Json] = {"unit": None} if found is None else as_object(found)
+        lines: list[Json] = list(masks)
+        return {**table, "masks": lines}
     return "\n".join([NOTHING_SAID if found is None else page_words(found), *(f"\n{line}" for line in masks)])
 
 

@@ -45,6 +45,7 @@ from .validity import revoked_file
 from .workspace import SIGNING, read_kit
 
 RUN_FILE, RUN_FOLDER = "FEDTIER_RUN_FILE", "FEDTIER_RUN_FOLDER"
+EXCHANGES = 3  # of a masked round
 FAILURE = "failure.txt"  # in the run's folder: why the run cannot go on, in words for people
 
 
@@ -85,6 +86,7 @@ def serve_run(kit_folder: Path, run_file: Path, out: Path | None, listen: Listen
     for site in run.wire.sites:
         require(site in kit.sites, "wire.sites", site, "has no kit", f"the kits are for {', '.join(kit.sites)}")
     experiment, _ = open_server(run)  # whatever is wrong with the data is said before anything starts
+    run = run._replace(config=experiment.config)  # with the rounds that its budget pays for, where it has one
     folder = (out or Path("runs/wire") / cell_name(run.config)).resolve()
     make_private(folder)
     (folder / FAILURE).unlink(missing_ok=True)
@@ -114,7 +116,8 @@ def serve_run(kit_folder: Path, run_file: Path, out: Path | None, listen: Listen
         raise Interrupted(folder)
     last = RunFolder(folder).rows()[-1:]
     for row in last:
-        down, up = on_the_wire(row["bytes_down"], row["bytes_up"], experiment.plan.ids[0].size)
+        exchanges = experiment.plan.ids[0].size * (EXCHANGES if run.wire.masked else 1)
+        down, up = on_the_wire(row["bytes_down"], row["bytes_up"], exchanges)
         tell(f"with FLARE's frames about {byte_size(down)} went down and {byte_size(up)} up")
     return Result(folder, run.config, last, experiment, ())  # pyright: ignore[reportArgumentType]
 
