@@ -68,7 +68,9 @@ def between_sites_page(path: Path, json: bool) -> str | dict[str, Json]:
         table: dict[str, Json] = {"unit": None} if found is None else as_object(found)
         lines: list[Json] = list(masks)
         return {**table, "masks": lines}
-    return "\n".join([NOTHING_SAID if found is None else page_words(found), *(f"\n{line}" for line in masks)])
+    nothing = MASKS_ALONE if masks else NOTHING_SAID
+    return "\n\n".join([nothing if found is None else page_words(found), *masks])
 
 
 NOTHING_SAID = """privacy.kind = "none": nothing is promised. The server sees every reply, everyone sees every model."""
+MASKS_ALONE = """privacy.kind = "none": nothing is promised of what sums and models tell. Replies are masked:"""
