@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import logging
 import resource
 import subprocess
@@ -142,6 +144,18 @@ def test_a_folder_that_cannot_be_written_is_told_once_and_so_is_the_end_of_that(
         space.look()
     assert said == [f"{tmp_path}: cannot be written: File too large", f"{tmp_path}: can be written again"]
     assert not list(tmp_path.iterdir())
+
+
+class Full(io.StringIO):
+    """A file on a full disk."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(errno.ENOSPC, text)
+
+
+def test_a_supervisor_whose_own_words_cannot_be_written_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Full())
+    supervise.tell("anything")
 
 
 def test_only_flare_is_hushed_and_only_meanwhile() -> None:

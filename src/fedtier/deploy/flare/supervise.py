@@ -35,7 +35,8 @@ Say = Callable[[str], None]
 
 def tell(line: str) -> None:
     """A line of a long-lived command, with the time of day."""
-    print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # a supervisor outlives a full disk, also where its own words go there
+        print(f"{datetime.datetime.now():%H:%M:%S} {line}", file=sys.stderr, flush=True)
 
 
 class Command(NamedTuple):
