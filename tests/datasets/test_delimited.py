@@ -136,6 +136,7 @@ def test_what_cannot_be_a_table_is_refused_with_the_place(tmp_path):
             read_delimited(written(tmp_path, text))
 
 
+@pytest.mark.slow
 def test_a_word_after_many_numbers_makes_the_column_words_and_loses_no_spelling(tmp_path):
     cells = [f"{k % 7}.50" for k in range(45_000)] + ["seven"]
     found = columns(written(tmp_path, "a,b\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(cells))))
@@ -179,6 +180,7 @@ def test_dates_and_times_are_recognised_and_nothing_else(tmp_path, cells, dates)
     assert are_dates(table.columns["d"]) == dates
 
 
+@pytest.mark.slow
 def test_a_long_table_loses_nothing(tmp_path):
     rng = np.random.default_rng(0)
     values, kinds = rng.normal(size=(50_001, 3)), rng.choice(["red", "green", "blue"], 50_001)

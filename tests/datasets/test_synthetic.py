@@ -36,6 +36,7 @@ def test_clients_without_spread_are_alike():
     assert means.std(axis=0).max() < 0.08
 
 
+@pytest.mark.slow
 def test_a_million_clients_are_made_in_seconds():
     start = time.process_time()
     data = load("synthetic", clients=1_000_000, rows=2, features=4)

@@ -46,6 +46,7 @@ def several(federations):
 
 
 @pytest.mark.parametrize("make", [compiled, messages])
+@pytest.mark.slow
 def test_each_chosen_client_is_measured_with_its_own_rows_limits_and_turn(make):
     federation, engine, key = digits(), make(fedavg(PROBLEM)), keys.root(5)
     state = engine.init(MODEL.init(None), federation)

@@ -136,6 +136,7 @@ def test_a_program_gives_a_metric_as_the_function_it_is(tmp_path):
     assert told["wrong"]["global"] == pytest.approx(1 - told["accuracy"]["global"])
 
 
+@pytest.mark.slow
 def test_metrics_of_weighted_rows_are_scikit_learn_s_with_sample_weight():
     rng = np.random.default_rng(0)
     inputs, labels = rng.normal(size=(40, 3)).astype(np.float32), rng.integers(0, 3, 40).astype(np.int32)
@@ -165,6 +166,7 @@ def test_metrics_of_weighted_rows_are_scikit_learn_s_with_sample_weight():
             assert judge(rows._replace(weights=once)) == pytest.approx(judge(often)), judge.name
 
 
+@pytest.mark.slow
 def test_errors_of_weighted_rows_are_scikit_learn_s_with_sample_weight():
     rng = np.random.default_rng(1)
     inputs, labels = rng.normal(size=(30, 2)).astype(np.float32), rng.normal(size=30).astype(np.float32)

@@ -101,6 +101,7 @@ def set_aside(wanted) -> list[str]:
     return sorted(folder.name for folder in (wanted.cells[0].folder.parent / SET_ASIDE).glob("*"))
 
 
+@pytest.mark.slow
 def test_a_cell_of_another_version_of_the_code_is_set_aside_and_run_again_unless_it_is_welcome(cell, monkeypatch):
     old = cell.cells[0].folder / "environment.json"
     old.write_text(json.dumps(json.loads(old.read_text()) | {"code": "another"}))

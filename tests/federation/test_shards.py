@@ -67,6 +67,7 @@ def test_with_a_generator_for_the_test_rows_other_seeds_share_them_and_deal_the_
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), small=st.lists(st.integers(2, 4), min_size=1, max_size=30), fixed=st.booleans())
+@pytest.mark.slow
 def test_owners_of_two_rows_keep_them_whatever_is_drawn_for_test_and_server(seed, small, fixed):
     owner = np.repeat(np.arange(len(small) + 1), [*small, 400])
     drawn = build(
@@ -170,6 +171,7 @@ def test_rows_are_numpy_s_rows_however_wide_they_are_and_under_vmap(shape):
     np.testing.assert_array_equal(jax.vmap(lambda n: rows_at(view, n))(jnp.asarray(numbers)), rows[numbers])
 
 
+@pytest.mark.slow
 def test_different_clients_draw_under_vmap_from_different_windows():
     f = federation_of(100, 4)
     draw = jax.vmap(lambda window, key: sample(f.view(window), key, 50)["id"])

@@ -72,6 +72,7 @@ def test_noise_is_as_long_as_the_scale_says_and_has_nothing_of_the_reply():
     assert np.abs(first - other).max() > 1
 
 
+@pytest.mark.slow
 def test_fedavg_with_sign_flippers_is_the_average_of_honest_and_turned_moves():
     bad = (2, 4)
     with jax.enable_x64(True):

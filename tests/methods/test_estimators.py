@@ -67,6 +67,7 @@ def is_mean(found, wanted):
     ],
     ids=lambda e: f"{e.name}, K = {e.directions}",
 )  # fmt: skip
+@pytest.mark.slow
 def test_where_f_is_quadratic_its_mean_is_the_gradient_of_the_smoothed_function(setting, estimator):
     closed, site, gradient = setting
     with jax.enable_x64(True):
@@ -224,6 +225,7 @@ def test_the_options_pass_the_battery(options):
     check_method(lambda problem: make("zo_hfl", problem, options))
 
 
+@pytest.mark.slow
 def test_the_latest_replies_of_all_clients_are_averaged():
     """With H the same in every round and x held still, the mean of all latest estimates is the full-participation mean."""
     federation, closed = quadratic(noise=0.0, clients=4)
@@ -353,6 +355,7 @@ class TestWhereABallIsActive:
         held = np.isclose(lengths, lengths.max(), rtol=1e-6)
         assert held.any() and not held.all()
 
+    @pytest.mark.slow
     def test_sphere_has_the_gradient_of_the_smoothed_function_as_its_mean(self):
         with jax.enable_x64(True):
             np.testing.assert_allclose(self.mean_over_the_circle(sphere()), self.smoothed_gradient(), rtol=5e-3)

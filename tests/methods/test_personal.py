@@ -70,6 +70,7 @@ def mean_of(view):
     return jnp.sum(jnp.where(inside, view.arrays[:, 0], 0), keepdims=True) / view.size
 
 
+@pytest.mark.slow
 def test_a_client_whose_held_back_rows_agree_has_the_personal_model_of_all_its_rows():
     assert chosen_for([1.0, 1.0, 1.0, 0.8, 1.2], 0.4) == 1.0
     np.testing.assert_allclose(chosen_for([1.0, 1.0, 1.0, 2.0, 2.0], 0.4), 1.4, rtol=1e-6)  # refitted, not the 1.0 of the try

@@ -27,6 +27,7 @@ def replies(rows, f2=None):
     return Estimate(g, jnp.ones(len(rows)) if f2 is None else jnp.asarray(f2, jnp.float32), jnp.ones(len(rows)))
 
 
+@pytest.mark.slow
 def test_of_a_quadratic_coupling_the_pull_is_the_gradient_all_the_way_to_its_minimum_and_0_beyond():
     """f2(x) = 3/2 |x - c|^2 with a personal model c that stays: its gradient along the line through c is known."""
     c, x = jnp.asarray([1.0, -2.0, 0.5]), jnp.asarray([2.0, 0.0, 1.5])
@@ -47,6 +48,7 @@ def test_across_the_estimate_and_without_fading_the_pull_stays():
     np.testing.assert_allclose(steady(jnp.asarray([-100.0, 7.0])), g[0])
 
 
+@pytest.mark.slow
 def test_a_stretched_estimate_fades_by_the_slope_that_was_measured():
     """One random direction of n = 100: g is 100 s v, f2 falls by s a unit and is 0 after 2 f2 / s."""
     v, s, f2 = jnp.zeros(100).at[3].set(1.0), 0.5, 2.0
@@ -86,6 +88,7 @@ def test_unheard_clients_count_as_0_and_a_full_house_is_the_mean():
 
 
 @pytest.mark.parametrize("fading", [False, True])
+@pytest.mark.slow
 def test_what_did_not_arrive_or_says_nothing_leaves_no_trace(fading):
     x, memory = jnp.ones(2), none(jnp.ones(2), 3)
     _, memory = pull_of(replies([[1.0, 2.0]]), x, memory, round_with([0]), fading)
@@ -109,6 +112,7 @@ def one_client():
 
 
 @pytest.mark.parametrize(("curvature", "factor"), [(1.0, 1.0), (9.9, 1.0), (40.0, 0.25), (1e4, 1e-3)])
+@pytest.mark.slow
 def test_the_factor_of_a_quadratic_is_1_over_step_and_curvature(curvature, factor):
     view, spec = one_client()
     found = projected_sgd(0.1, bounded=True).factor(curved(curvature), jnp.zeros(3), jnp.zeros(3), view, spec, keys.root(0))

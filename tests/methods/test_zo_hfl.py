@@ -114,6 +114,7 @@ def test_the_two_point_estimate_on_a_quadratic_is_exactly_n_times_the_slope_alon
             np.testing.assert_allclose(g, 6 * slope * np.asarray(v), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_its_mean_over_directions_is_the_gradient_of_the_smoothed_function():
     with jax.enable_x64(True):
         _, closed = quadratic(dtype=np.float64)
@@ -132,6 +133,7 @@ def test_its_mean_over_directions_is_the_gradient_of_the_smoothed_function():
         assert np.linalg.norm(deviation) < 0.05 * np.linalg.norm(gradient)  # the test could fail
 
 
+@pytest.mark.slow
 def test_the_error_of_algorithm_2_falls_like_one_over_h():
     federation, closed = quadratic(noise=1.0)
     problem = two_level_quadratic(penalty=1.0, proximity=1.0)
@@ -245,6 +247,7 @@ def test_scaffolds_control_is_the_mean_gradient_along_the_path_with_decaying_ste
         np.testing.assert_allclose(np.asarray(state.clients.c.weight)[i], path / total, rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_straggler_leaves_scaffolds_controls_alone():
     federation = digits(clients=3)
     model = softmax(64, 10, bias=False)
@@ -253,6 +256,7 @@ def test_a_straggler_leaves_scaffolds_controls_alone():
     assert not np.asarray(state.clients.c.weight).any() and not np.asarray(state.server.c.weight).any()
 
 
+@pytest.mark.slow
 def test_a_client_whose_steps_have_size_0_leaves_scaffolds_controls_alone_and_stops_nobody():
     federation, model = digits(clients=3), softmax(64, 10)
     still = federation._replace(spec=federation.spec._replace(step_scale=jnp.asarray([1.0, 0.0, 1.0])))
@@ -356,6 +360,7 @@ def one_turn(method, x):
     ], {}),
     ids=str,
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_client_without_steps_says_nothing_where_a_box_is_active(options):
     """x lies outside the box, so y is not x even after 0 steps and f2(x, y) is not 0."""
     model = softmax(64, 10)
@@ -382,6 +387,7 @@ class TestTheServersOptimiser:
     def test_a_complete_optimiser_of_optax_descends(self):
         np.testing.assert_allclose(self.after(descent(optax.sgd(0.5))), 2.0 * 0.5**3, rtol=1e-6)
 
+    @pytest.mark.slow
     def test_a_number_is_a_constant_step_and_a_name_a_schedule_of_the_rounds(self):
         np.testing.assert_allclose(self.after(descent(0.5)), 2.0 * 0.5**3, rtol=1e-6)
         falling = (1 - 0.5) ** 2 * (1 - 0.5 / 2**0.5) ** 2  # two steps in each of two rounds
@@ -394,6 +400,7 @@ class TestTheServersOptimiser:
             x *= 1 - 0.5 / (count + 1)
         np.testing.assert_allclose(self.after(descent(halving, steps=2), 2), x, rtol=1e-6)
 
+    @pytest.mark.slow
     def test_adam_is_adam(self):
         x, adam = np.full(6, 2.0), reference.Adam(np.zeros(6))
         for _ in range(6):

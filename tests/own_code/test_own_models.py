@@ -71,6 +71,7 @@ def word_of(kind, folder):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_every_kind_learns_a_class_that_it_was_only_taught_and_comes_to_the_same_model_again(kind, tmp_path):
     models = [maker_of(word_of(kind, tmp_path))() for _ in range(3)]
     for model, weight in zip(models, (1.0, 1.0, 0.0), strict=True):

@@ -58,6 +58,7 @@ def test_a_local_step_sees_the_minibatch_changed_at_its_own_address():
         assert np.abs(changed - plain).max() > 1
 
 
+@pytest.mark.slow
 def test_a_methods_local_part_augments_and_without_it_nothing_changes():
     data = Rows(jnp.asarray(IMAGES, jnp.float32), jnp.arange(50, dtype=jnp.int32) % 2)
     view = View(data, jnp.arange(50), jnp.asarray(0), jnp.asarray(50))

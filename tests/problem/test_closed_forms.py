@@ -62,6 +62,7 @@ def test_the_problem_is_the_formula_in_its_docstring():
     assert PROBLEM.f1(jnp.asarray(X), jnp.asarray(SERVER)) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_solution_of_the_lower_level_is_what_a_general_solver_finds():
     found = np.stack([lower(X, i) for i in range(M)])
     np.testing.assert_allclose(closed().solution(jnp.asarray(X)), found, atol=1e-4)
@@ -71,6 +72,7 @@ def test_the_solution_of_the_lower_level_is_what_a_general_solver_finds():
         np.testing.assert_allclose(gradient, np.zeros(N), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_implicit_function_and_its_gradient_agree_with_automatic_differentiation():
     x = jnp.asarray(X)
     expected = [PROBLEM.f2(x, jnp.asarray(lower(X, i), jnp.float32), spec(i)) for i in range(M)]

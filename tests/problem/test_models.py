@@ -76,6 +76,7 @@ def test_softmax_starts_at_zero_where_every_class_is_equally_likely():
     assert cross_entropy(model)(x, rows) == pytest.approx(np.log(3), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_softmax_and_its_loss_match_numpy():
     rng = np.random.default_rng(0)
     weight, inputs, labels = rng.standard_normal((3, 12)), rng.standard_normal((5, 12)), np.array([0, 2, 1, 1, 0])
@@ -122,6 +123,7 @@ def test_squared_and_huber_errors_match_numpy():
 
 
 @pytest.mark.parametrize("make", [lambda: (softmax(4, 3), cross_entropy), lambda: (linear(4), squared_error)])
+@pytest.mark.slow
 def test_a_row_of_weight_two_counts_like_two_rows(make):
     model, loss = make()
     rng = np.random.default_rng(1)
@@ -216,6 +218,7 @@ def test_impossible_models_are_refused(make):
         make()
 
 
+@pytest.mark.slow
 def test_logistic_regression_has_one_logit_and_the_binary_cross_entropy():
     model = logistic(3)
     x = jax.tree.map(jnp.asarray, type(model.init(KEY))(np.asarray([[1.0, -2.0, 0.5]]), np.asarray([0.25])))
@@ -226,6 +229,7 @@ def test_logistic_regression_has_one_logit_and_the_binary_cross_entropy():
     np.testing.assert_allclose(cross_entropy(model)(x, rows), binary, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_logistic_regression_starts_uniform_within_the_root_of_its_features():
     """Of U(-b, b): mean 0, variance b^2/3; b = 1/sqrt(13)."""
     drawn = jax.vmap(logistic(13).init)(jax.random.split(KEY, 4000))

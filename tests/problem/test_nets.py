@@ -33,6 +33,7 @@ def test_the_nets_of_published_tables_have_the_published_number_of_parameters():
     assert size(zo_cnn(10, (1, 28, 28))) == 28_938 and size(zo_cnn_wide(10, (1, 28, 28))) == 1_206_590
 
 
+@pytest.mark.slow
 def test_first_weights_and_biases_of_published_nets_lie_within_one_over_the_root_of_their_inputs():
     """PyTorch's law: deviation bound/sqrt(3); LeNet's layers have 25, 150, 256, 120 and 84 inputs."""
     x = jax.jit(lenet(10, (1, 28, 28)).init)(KEY)
@@ -57,6 +58,7 @@ def test_normalisation_and_head_are_found_by_name():
 
 
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.slow
 def test_outputs_are_the_dense_head_of_the_features(name):
     model, head, shape = SMALL[name]
     x = jax.tree.map(lambda a: np.asarray(a) + np.float32(0.1), jax.jit(model.init)(KEY))
@@ -88,6 +90,7 @@ ZEROTH = {  # side of a patch, border, where there is pooling
 
 
 @pytest.mark.parametrize("name", ZEROTH)
+@pytest.mark.slow
 def test_the_nets_of_decomfl_are_what_xla_computes(name):
     model, side, border, pools = ZEROTH[name]
     x = jax.jit(model.init)(KEY)
@@ -167,6 +170,7 @@ def test_groups_must_divide_the_widths():
 @pytest.mark.parametrize(
     ("shape", "side", "border", "pools"), [((2, 9, 10), 3, 1, (False, True)), ((1, 16, 17), 5, 0, (True, True))]
 )
+@pytest.mark.slow
 def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, side, border, pools):
     """Which one runs depends on the device, which one is right must not."""
     rng = np.random.default_rng(3)

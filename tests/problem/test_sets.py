@@ -169,6 +169,7 @@ def test_radius_0_and_an_infinite_radius_are_exact_even_at_the_centre():
     np.testing.assert_array_equal(ball(float("inf")).project(2 * x, x, SPEC), 2 * x)
 
 
+@pytest.mark.slow
 def test_a_product_projects_every_leaf_on_its_own_set():
     Y = product({"w": ball(), "b": orthant(), "free": everywhere(), "nested": simplex()})
     y = {

@@ -115,6 +115,7 @@ def test_a_simplex_of_any_total(total):
         assert contained
 
 
+@pytest.mark.slow
 def test_the_sum_stays_right_when_many_small_entries_are_kept_beside_a_large_one():
     # 100,000 kept entries of about 5e-6 and one of 1/2: the threshold alone is off by 3e-8, times 100,000 in the sum.
     y = np.full(100_001, 0.0, np.float32)

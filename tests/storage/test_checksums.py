@@ -47,6 +47,7 @@ def test_a_file_comes_back_bit_for_bit_with_its_words_and_any_reader_of_safetens
 
 
 @pytest.mark.parametrize("stacked", [0, 1])
+@pytest.mark.slow
 def test_every_single_changed_byte_of_a_file_is_found(tmp_path, stacked):
     path = tmp_path / "a"
     tree = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([1, 2], np.int8)} if stacked else TREE

@@ -56,6 +56,7 @@ def test_the_unconstrained_quadratic_attains_the_constants_exactly():
     assert moves.difference.value == pytest.approx(3 / 4)
 
 
+@pytest.mark.slow
 def test_on_a_moving_ball_the_root_bound_holds_and_half_of_it_is_refuted():
     # loss = L/2 <u, y>^2 with L = 16, mu = 1: the bound is sqrt(16)/2 = 2; the worst angle has |Pu|^2 = mu/L on the sphere.
     L, mu, radius = 16.0, 1.0, 1.0
@@ -118,6 +119,7 @@ def test_a_loss_that_meets_the_sphere_at_the_worst_angle_nearly_attains_the_root
 
 
 @pytest.mark.parametrize("dependence", ["everywhere", "fixed", "translated", "mixed"])
+@pytest.mark.slow
 def test_no_random_quadratic_moves_faster_than_its_constant(dependence):
     rng = np.random.default_rng(1)
     for _ in range(3):

@@ -153,6 +153,7 @@ class TestInexactSolves:
         assert not by_statement(inexact.inexact(), "independent over coupled").holds
 
 
+@pytest.mark.slow
 def test_a_noise_ten_times_too_small_is_caught_by_algorithm_2(monkeypatch):
     monkeypatch.setattr(local_error, "CHAINS", 64)
     monkeypatch.setattr(local_error, "STEPS", 2 ** np.arange(0, 9))
@@ -175,6 +176,7 @@ class TestTheoremOne:
         made = [(term, regime := term.regime(), terms.measure(term, regime)) for term in terms.TERMS]
         return {regime.name: (term, regime, outcome) for term, regime, outcome in made}
 
+    @pytest.mark.slow
     def test_every_regime_holds_and_needs_its_term(self, outcomes):
         for term, regime, outcome in outcomes.values():
             rows = terms.term_rows(term, regime, outcome)
@@ -184,11 +186,13 @@ class TestTheoremOne:
         weighted, uniform, _ = terms.term_rows(*outcomes[name])
         return not weighted.holds, not uniform.holds
 
+    @pytest.mark.slow
     def test_without_the_noise_of_the_estimate_both_bounds_are_refuted(self, outcomes, monkeypatch):
         monkeypatch.setattr(theorem1, "cohort_variance", lambda *arguments: 0.0)
         assert self.refuted(outcomes, "the estimate's noise") == (True, True)
         assert self.refuted(outcomes, "the server's noise") == (False, False)
 
+    @pytest.mark.slow
     def test_without_the_noise_of_the_server_both_bounds_are_refuted(self, outcomes, monkeypatch):
         right = theorem1.landscape
 
@@ -221,6 +225,7 @@ class TestTheoremOne:
         assert alone.place.form.penalty == 0
         np.testing.assert_array_equal(alone.start, alone.place.form.a)
 
+    @pytest.mark.slow
     def test_the_slope_of_a_constant_step_is_not_that_of_a_falling_one(self, outcomes):
         _, regime, falling = outcomes["the estimate's noise"]
         assert terms.falling_row(falling).holds

@@ -31,6 +31,7 @@ def test_fedasync_is_an_event_queue_that_mixes_each_model_in_as_it_comes(discoun
 
 
 @pytest.mark.known_answer("fedasync")
+@pytest.mark.slow
 def test_the_delta_form_adds_what_the_client_has_moved():
     def moved(x, came):
         return x + sum(0.6 * DISCOUNTS["hinge"](reply.age) * (reply.y - reply.x) for reply in came)

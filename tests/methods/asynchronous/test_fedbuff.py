@@ -64,6 +64,7 @@ def test_the_engines_agree_on_an_asynchronous_plan():
     same(found[compiled], found[messages])
 
 
+@pytest.mark.slow
 def test_a_run_in_pieces_is_the_run_bit_for_bit():
     plan, federation = plan_of(2, rounds=20), points()[0]
     engine = compiled(make("fedbuff", problem(), KEYS | {"buffer": 2}), capacity=20, history=plan.history)
@@ -108,6 +109,7 @@ def test_a_plan_that_reaches_before_the_first_round_is_refused():
             engine.advance(state, points()[0], plan._replace(staleness=wrong), keys.root(0), 0, 5)
 
 
+@pytest.mark.slow
 def test_a_method_with_a_buffer_and_messages_of_one_clients_own_is_refused():
     own = fedbuff(problem(), buffer=2)._replace(address=lambda server, turn: turn.key)
     plan = make_plan(np.random.default_rng(0), clients=CLIENTS, rounds=2, participation=0.5, tau=1.0)

@@ -56,6 +56,7 @@ def test_two_quadratics_meet_where_their_losses_are_equal():
 
 
 @pytest.mark.known_answer("agnostic")
+@pytest.mark.slow
 def test_with_a_mixture_that_stands_still_it_is_fedavg_with_uniform_weights():
     _, state, _ = play(agnostic, local=projected_sgd("inverse(0.3)"), mixture_lr=0.0)
     same(state.server.x, fedavg(np.ones(CLIENTS)))

@@ -12,6 +12,7 @@ A, B = bowls()
 
 
 @pytest.mark.known_answer("fedexp")
+@pytest.mark.slow
 def test_fedexp_goes_further_the_more_the_moves_differ_and_reports_the_mean_of_the_last_two_models():
     found, state, w = play(fedexp, local=projected_sgd("inverse(0.3)"), epsilon=0.01)
     x = before = START
@@ -31,6 +32,7 @@ def test_fedexp_goes_further_the_more_the_moves_differ_and_reports_the_mean_of_t
 @pytest.mark.parametrize(
     ("moves", "rate"), [(0.7 * np.eye(5), 2.5), (np.full((4, 3), 0.7), 1.0), (np.asarray([[0.3, -0.2]]), 1.0)]
 )
+@pytest.mark.slow
 def test_the_rate_is_half_the_number_of_orthogonal_moves_and_1_for_equal_ones_or_one_alone(moves, rate):
     found = closed(fedexp(PROBLEM, epsilon=1e-15), np.zeros(moves.shape[1]), moves)
     np.testing.assert_allclose(found.x, rate * moves.mean(0), rtol=1e-10)

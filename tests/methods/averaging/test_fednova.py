@@ -31,6 +31,7 @@ def test_fednova_divides_each_move_by_its_path_and_multiplies_by_the_mean_path(r
 
 
 @pytest.mark.known_answer("fednova")
+@pytest.mark.slow
 def test_where_all_clients_make_the_same_steps_fednova_is_fedprox():
     plan = everyone(4, 3)
     x, _, w = play(fednova, plan, local=projected_sgd("inverse(0.3)", momentum=0.5), proximity=0.4)
@@ -38,6 +39,7 @@ def test_where_all_clients_make_the_same_steps_fednova_is_fedprox():
 
 
 @pytest.mark.known_answer("fednova")
+@pytest.mark.slow
 def test_the_fixed_point_on_quadratics_weighs_the_optima_by_what_one_step_of_each_client_forgets():
     """A client keeps (1 - eta a)^H of its distance from b: FedNova rests at sum k b/sum k with
     k_i = p_i (1 - (1 - eta a_i)^H_i)/H_i, FedAvg at the same without the division."""

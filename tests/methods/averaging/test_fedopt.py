@@ -38,6 +38,7 @@ def all_same(found, wanted):
 
 
 @pytest.mark.known_answer("fedavgm")
+@pytest.mark.slow
 def test_fedavgm_adds_the_mean_move_to_a_share_of_the_last_direction():
     _, state, w = play(fedavgm, local=LOCAL, server_momentum=BETA, server_lr="inverse_sqrt(0.5)")
     x, m = START, np.zeros(N)
@@ -54,6 +55,7 @@ def test_fedadam_divides_by_the_root_of_a_fading_mean_of_squares_without_correct
 
 
 @pytest.mark.known_answer("fedyogi")
+@pytest.mark.slow
 def test_fedyogi_moves_the_mean_square_by_the_square_of_the_move_up_or_down():
     def grow(v, s):
         return np.where(v > s, v - (1 - SECOND) * s, v + (1 - SECOND) * s)
@@ -62,6 +64,7 @@ def test_fedyogi_moves_the_mean_square_by_the_square_of_the_move_up_or_down():
 
 
 @pytest.mark.known_answer("fedadagrad")
+@pytest.mark.slow
 def test_fedadagrad_divides_by_the_root_of_the_sum_of_all_squares():
     all_same(*played(fedadagrad, lambda v, s: v + s, server_lr=ETA))
 

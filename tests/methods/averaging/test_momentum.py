@@ -47,6 +47,7 @@ def test_the_control_of_scaffold_stays_a_mean_of_gradients_with_momentum():
     np.testing.assert_allclose(state.clients.c, own, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_momentum_is_forgotten_between_rounds():
     one = PLAN._replace(steps=np.minimum(PLAN.steps, 1))
     x, _, w = play(fedavg, one, local=projected_sgd("inverse(0.3)", momentum=0.9))

@@ -89,6 +89,7 @@ def test_moon_without_contrast_is_fedavg():
 
 
 @pytest.mark.known_answer("moon")
+@pytest.mark.slow
 def test_a_clients_first_turn_is_fedavgs_whatever_the_contrast():
     """prev = x: the two cosines are one, and their slopes cancel."""
     with jax.enable_x64(True):

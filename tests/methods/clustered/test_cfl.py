@@ -115,6 +115,7 @@ def test_too_many_clients_for_the_memory_are_refused():
         play("cfl", SPLITS | {"members": 6}, FEDERATION, everyone(7, 1), START)
 
 
+@pytest.mark.slow
 def test_a_client_gets_its_clusters_model_and_a_newcomer_that_of_the_largest():
     method, seen = play("cfl", SPLITS, FEDERATION, everyone(7, 12), START)
     server, root = seen[-1], keys.root(0)
@@ -128,6 +129,7 @@ def test_a_client_gets_its_clusters_model_and_a_newcomer_that_of_the_largest():
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
 def test_complete_linkage_is_scipys(seed):
     rng = np.random.default_rng(seed)
     deltas, members = rng.standard_normal((12, 4)), rng.random(12) < 0.7

@@ -128,6 +128,7 @@ def test_the_personal_model_is_that_of_the_clients_choice_and_the_global_one_tha
         np.testing.assert_array_equal(method.global_model(server), server.x[np.argmax(server.chosen)])
 
 
+@pytest.mark.slow
 def test_all_models_are_in_the_download():
     for clusters in (1, 3):
         method = make("ifca", supervised(distance), {"clusters": clusters})

@@ -188,6 +188,7 @@ def test_rows_beyond_those_that_are_stored_are_spoken_of(name):
         begin(most - 3)
 
 
+@pytest.mark.slow
 def test_what_is_not_linear_is_refused_by_name():
     def started(model, classes=True, **options):
         method = make("mocha", supervised(squared_error(model))._replace(model=model), OPTIONS | options)

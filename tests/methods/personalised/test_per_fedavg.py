@@ -52,6 +52,7 @@ def test_per_fedavg_takes_the_gradient_after_a_step_through_that_step():
 
 @pytest.mark.known_answer("per_fedavg")
 @pytest.mark.parametrize(("first_order", "power"), [(False, 2), (True, 1)])
+@pytest.mark.slow
 def test_per_fedavg_on_quadratics_stands_still_at_its_closed_form(first_order, power):
     k = A * (1 - ALPHA * A) ** power
     _, sent = moves(per_fedavg(PROBLEM, first_order=first_order, local=LOCAL, personal=PERSONAL), k @ B / k.sum(), 1)
@@ -90,6 +91,7 @@ def drawn_first(data, count):
         yield draw(Window(*window), keys.at(keys.root(0), 0, i + 1))
 
 
+@pytest.mark.slow
 def test_the_personal_model_is_x_after_steps_of_size_alpha():
     """Four gradients a local step, so that it has four steps for each of a round's."""
     method = per_fedavg(PROBLEM, local=LOCAL, personal=PERSONAL)

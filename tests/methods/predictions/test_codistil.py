@@ -132,6 +132,7 @@ def test_a_problem_without_a_model_has_no_predictions():
         make("codistil", PROBLEM._replace(model=None), {})
 
 
+@pytest.mark.slow
 def test_the_server_shows_its_first_rows_and_says_where_it_has_no_more():
     shown = federation().shown(8)
     assert isinstance(shown, Shown)

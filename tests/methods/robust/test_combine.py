@@ -80,6 +80,7 @@ def test_the_geometric_median_is_where_geometry_puts_it(rows, answer):
     np.testing.assert_allclose(geometric(rows), answer, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_geometric_median_agrees_with_the_published_iteration_from_the_mean():
     for weights in (WEIGHTS, np.ones(7)):  # with the first it is a reply, with the second it lies between them
         np.testing.assert_allclose(geometric(RANDOM, weights), weiszfeld(RANDOM, weights), rtol=0, atol=1e-10)

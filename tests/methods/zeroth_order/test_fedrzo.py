@@ -45,6 +45,7 @@ def average(moves):
 
 
 @pytest.mark.known_answer("fedrzo")
+@pytest.mark.slow
 def test_fedrzo_of_one_level_takes_one_sided_differences_and_is_pulled_back_into_its_set():
     found, _, b = played(problem(Y=box(-np.inf, UPPER)))
     x, outside = START, 0

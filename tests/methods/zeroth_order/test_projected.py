@@ -61,6 +61,7 @@ def test_k_normal_directions_are_the_products_with_the_draws_of_the_round():
 
 
 @pytest.mark.parametrize(("kind", "error"), [("normal", (5 + 1) / 2), ("orthogonal", 5 / 2 - 1)])
+@pytest.mark.slow
 def test_the_servers_move_is_right_on_average_with_the_stated_error(kind, error):
     """5 numbers on 2 directions, 40,000 times: the mean error of a mean is sqrt(error/40,000) |D|, here below 0.01 |D|."""
     move, times = jnp.asarray([0.3, -1.0, 0.5, 0.0, 2.0]), 40_000

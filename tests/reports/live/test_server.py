@@ -222,6 +222,7 @@ def test_what_cannot_be_served_is_refused_in_words(fedtier, tmp_path, run):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_it_ends_on_signals_with_a_page_open_and_says_so(run, number):
     command = [sys.executable, "-m", "fedtier", "watch", str(run), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
