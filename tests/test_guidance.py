@@ -10,6 +10,7 @@ import pytest
 from fedtier import cli
 from fedtier.cli import COMMANDS
 from fedtier.experiments.config import load_config
+from fedtier.studies.catalogue import STUDIES
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,11 @@ def test_help_names_kinds_in_words(name):
         cli.main()
     text = out.getvalue()
     assert text.startswith("usage:") and "{None}" not in text and "None" not in text
+
+
+def test_the_help_of_reproduce_names_every_study():
+    said = (COMMANDS["reproduce"].__doc__ or "").split("What to reproduce:")[1].split(".")[0]
+    assert said.replace("\n", " ").replace(" ", "").split(",") == list(STUDIES)
 
 
 def test_methods_prints_what_runs(fedtier):

@@ -99,8 +99,8 @@ def reproduce(
     """Reproduce a study: the paper's table and figures, ours, tables of others. FEDTIER_DATA names the folder of the data.
 
     Args:
-        name: What to reproduce: table1, figure1, figure2, figure3, methods, methods-hospitals, robustness, asynchrony,
-            fed-heart-disease, niid-bench, pfllib, decomfl.
+        name: What to reproduce: table1, figure1, figure2, figure3, methods, methods-hospitals, robustness, privacy,
+            privacy-hospitals, asynchrony, own-models, fed-heart-disease, niid-bench, pfllib, decomfl.
         settings: Change one key of every cell, for example --set run.rounds=50. May be repeated.
         quick: A smaller version, minutes on two cores.
         jobs: Processes that run cells at the same time. More than one helps on a GPU, which a small model leaves idle.
