@@ -24,8 +24,10 @@ BIN := .venv/bin
 demo: .venv/.installed  ## ZO-HFL beside FedAvg, SCAFFOLD and server-only on embedded data
 	$(BIN)/fedtier demo
 
-test: .venv/.installed lint  ## everything that needs no data and no network
-	$(BIN)/python -m pytest
+test: .venv/.installed  ## everything that needs no data and no network; beside the tests `make lint`, which speaks at the end
+	@mkdir -p build; $(MAKE) --no-print-directory lint >build/lint.log 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest; tests=$$?; \
+	wait $$lint && echo "lint: style, types and imports hold" || { cat build/lint.log; exit 1; }; exit $$tests
 
 lint: .venv/.installed
 	$(BIN)/ruff check src tests examples bench docs/conf.py docs/_ext
