@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from .small_runs import first_slow
+
 # The peak of this very program: what `resource` tells is never below the peak of the process that started it.
 PEAK = """
 def peak():
@@ -62,8 +64,7 @@ def test_a_thousand_rounds_hold_memory_flat():
     assert peaks[-1] - peaks[1] < 20  # MiB: after the first stretches nothing grows
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["zo_hfl", "scaffold"])
+@pytest.mark.parametrize("method", first_slow(["zo_hfl", "scaffold"]))
 def test_a_hundred_thousand_clients_with_a_cohort_of_a_hundred_run_within_four_gibibytes(method, tmp_path):
     found = last_line(WIDE.replace("NAME", method).replace("OUT", str(tmp_path / "run")))
     assert found["cohort"] == 100

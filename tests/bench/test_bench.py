@@ -142,6 +142,7 @@ def test_every_contestant_plays_once_a_repetition_and_none_always_goes_first() -
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_fused_kernel_computes_what_xla_computes() -> None:
     given = list(gpu.arguments(2, 8, total=2_000))
     given[3] = np.asarray([8, 3], np.int32)

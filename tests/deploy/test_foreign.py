@@ -58,6 +58,7 @@ SIMPLE = ["model.bias=false", "run.dropouts=0", "run.stragglers=0", "run.rounds=
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_fedavg_with_foreign_solvers_is_the_average_of_what_they_return(tmp_path):
     setup(tmp_path, "method.name=fedavg", "method.averaging=0", *SIMPLE)
     for k in range(CLIENTS):
@@ -72,6 +73,7 @@ def test_fedavg_with_foreign_solvers_is_the_average_of_what_they_return(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_zo_hfl_asks_for_two_solves_around_x_with_one_seed_and_the_same_again_in_every_run(tmp_path):
     setup(tmp_path, "method.name=zo_hfl", "method.preset=paper", "method.smoothing=0.1", *SIMPLE)
     use(tmp_path / "fed", 0, "two_stub", STUB)
@@ -95,6 +97,7 @@ def test_zo_hfl_asks_for_two_solves_around_x_with_one_seed_and_the_same_again_in
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_a_solver_may_say_the_value_of_f2_itself(tmp_path):
     setup(tmp_path, "method.name=zo_hfl", "method.preset=paper", "method.uplink=values", *SIMPLE)
     free = between(tmp_path / "fed", sites(tmp_path / "fed", "free"), "free")
@@ -116,6 +119,7 @@ def test_a_solver_may_say_the_value_of_f2_itself(tmp_path):
         ('raise OSError("no licence")', "no licence"),
     ]),
 )  # fmt: skip
+@pytest.mark.checked
 def test_a_solver_that_fails_is_refused_by_its_sites_name_and_the_others_go_on(tmp_path, line, words):
     setup(tmp_path, "method.name=fedavg", "run.eval_every=100", *SIMPLE)
     use(tmp_path / "fed", 0, "bad_stub", STUB.replace('return {"weight": x["weight"] + np.float32(steps / 10)}', line))
@@ -135,6 +139,7 @@ def test_a_method_whose_client_is_more_than_a_solve_refuses_a_foreign_solver(tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", first_slow(["zo_hfl", "fedavg"]))
+@pytest.mark.checked
 def test_a_scikit_learn_client_learns_beside_jax_clients(tmp_path, method):
     learns(tmp_path, method, {1: "sklearn_client"})
 

@@ -40,6 +40,7 @@ def config(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_a_run_of_own_code_between_sites_is_the_simulation(config, tmp_path):
     export_rows(config, tmp_path / "fed")
     sites = {f"site-{k}": open_site(tmp_path / "fed" / f"site-{k}.toml", tmp_path / "state" / str(k)) for k in range(2)}

@@ -17,6 +17,7 @@ from .test_wire import model, setup
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "kills"), first_slow([("scaffold", 1), ("zo_hfl", 4)]))
+@pytest.mark.checked
 def test_servers_and_solvers_killed_at_random_moments_leave_the_undisturbed_models(tmp_path, method, kills):
     setup(tmp_path, f"method.name={method}", f"run.rounds={12 * kills}", "run.eval_every=4")
     environment = os.environ | {"FEDTIER_CACHE": str(tmp_path / "cache")}

@@ -15,7 +15,7 @@ from fedtier.methods.averaging.fedavg import Up
 from fedtier.problem import Rows, ball, cross_entropy, softmax, supervised
 
 from ..methods.federations import bumpy_plan, digits
-from ..small_runs import mostly_slow, one_of_a_family
+from ..small_runs import one_of_a_family
 
 MODEL = softmax(64, 10, bias=False)
 PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3, Y=ball())
@@ -103,7 +103,7 @@ def test_nothing_is_traced_again_for_another_partition_or_plan():
     assert len(traces) == first
 
 
-@pytest.mark.parametrize("name", mostly_slow(METHODS))
+@pytest.mark.parametrize("name", one_of_a_family(list(METHODS)))
 def test_every_method_in_the_registry_passes_the_battery(name):
     check_method(METHODS[name].factory)
 

@@ -26,6 +26,7 @@ def test_each_seed_draws_a_fifth_of_the_clients_and_never_the_seat_of_the_server
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_record_of_a_run_names_the_attackers(tmp_path):
     result = run_experiment(
         load_config(settings=[*SMALL, "attack.kind=large", "run.seeds=2"]), tmp_path / "run", progress=Progress()

@@ -115,6 +115,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", first_slow(["zo_hfl", "server_only"]))
 @pytest.mark.slow
+@pytest.mark.checked
 def test_parts_give_what_their_keys_give(name, tmp_path):
     parts, keys = PARTS[name]
     keys = [f"method.{key}" for key in (f"name={name}", "server_step=sgd", "averaging=0", *keys)]

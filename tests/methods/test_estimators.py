@@ -68,6 +68,7 @@ def is_mean(found, wanted):
     ids=lambda e: f"{e.name}, K = {e.directions}",
 )  # fmt: skip
 @pytest.mark.slow
+@pytest.mark.checked
 def test_where_f_is_quadratic_its_mean_is_the_gradient_of_the_smoothed_function(setting, estimator):
     closed, site, gradient = setting
     with jax.enable_x64(True):
@@ -221,6 +222,7 @@ def test_every_estimator_runs_inside_the_ball_and_moves_the_model(estimator):
     ],
 )  # fmt: skip
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_options_pass_the_battery(options):
     check_method(lambda problem: make("zo_hfl", problem, options))
 

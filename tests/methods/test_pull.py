@@ -61,6 +61,7 @@ def test_a_stretched_estimate_fades_by_the_slope_that_was_measured():
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_memory_has_the_latest_reply_of_each_client_and_forgets_the_oldest():
     x, memory = jnp.zeros(1), none(jnp.zeros(1), 3)
     for ids, values in (([4, 7], [1.0, 2.0]), ([4], [3.0]), ([5], [4.0]), ([6], [5.0])):

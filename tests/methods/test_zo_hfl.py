@@ -40,6 +40,7 @@ def estimate(plus, minus, v, eta, n):
 
 
 @pytest.mark.parametrize(("coupled", "directions", "rounds"), [(True, 1, 20), *first_slow([(False, 1, 20), (False, 4, 5)])])
+@pytest.mark.checked
 def test_the_rounds_equal_a_plain_numpy_implementation_with_both_uplinks(coupled, directions, rounds):
     """The ball holds a third of the solutions: were it all of them, f2 would be constant and nobody's estimate would count."""
     with jax.enable_x64(True):
@@ -317,6 +318,7 @@ def test_a_smoothing_that_float32_cannot_resolve_is_warned_about():
         ]
     ),
 )
+@pytest.mark.checked
 def test_the_solves_of_a_round_are_counted_as_they_are_made(options, solves):
     class Counter:
         steps = 0

@@ -47,6 +47,7 @@ COUNTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.checked
 def test_a_batch_of_flat_inputs_gives_a_row_of_logits_each(name):
     model, inputs = MODELS[name], jnp.ones((7, FEATURES[name]))
     logits = model.apply(PARAMETERS[name], inputs)
@@ -160,6 +161,7 @@ def as_xla_computes_it(x, images):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.checked
 def test_the_cnn_and_its_slope_are_convolutions_relu_and_pooling_as_xla_computes_them(flat):
     model, images = cnn(5, (3, 10, 9), widths=(4, 6)), jax.random.normal(KEY, (2, 3, 10, 9))
     if flat:  # in an even area all four of a square are the largest: the first is chosen

@@ -172,6 +172,7 @@ JACOBIANS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JACOBIANS)
+@pytest.mark.checked
 def test_the_derivative_is_that_of_the_closed_form(name):
     Y, jacobian = JACOBIANS[name]
     y = np.array([3.0, 4.0, -2.5, 3.5], np.float32)

@@ -47,6 +47,7 @@ def same_bits(house, ledger, engines=("compiled",)):
 
 
 @pytest.mark.parametrize("name", mostly_slow(["fedbuff", "fedasync"], "fedbuff"))
+@pytest.mark.checked
 def test_answers_count_as_they_come_and_the_recorded_order_gives_the_same_bits(tmp_path, clock, name):
     house = House(tmp_path, clock, name)
     ledger = house.live()
@@ -93,6 +94,7 @@ def test_an_answer_is_in_the_ledger_before_the_buffer_is_full_and_a_restarted_se
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_a_server_set_back_by_one_save_gets_the_same_answers_again(tmp_path, clock):
     """Its newest checkpoint is damaged: the answer since the one before comes again, also where it is some steps old, and the
     site was asked for its scores and has its next task since."""
@@ -163,6 +165,7 @@ def test_numbers_that_cannot_count_take_a_seat_as_a_lost_answer(tmp_path, clock)
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_where_nobody_is_at_work_any_more_a_step_is_made_of_fewer_but_not_below_the_quorum(tmp_path, clock):
     """All six would have to be in the buffer; one is away, and one declines half of its tasks."""
     house = House(tmp_path, clock, buffer=6)

@@ -77,6 +77,7 @@ def test_a_dead_child_is_started_again_and_a_letter_that_kills_it_is_given_up(ec
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_a_site_killed_at_random_moments_of_many_rounds_ends_with_the_same_bits(tmp_path):
     rounds, clients = 12, 3
     plan = toy.bumpy(rounds, clients)

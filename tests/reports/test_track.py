@@ -63,6 +63,7 @@ def test_a_tracker_that_breaks_is_dropped_and_the_run_goes_on(tmp_path, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_a_resumed_run_tracks_the_rows_from_its_checkpoint_on(tmp_path, monkeypatch):
     seen = []
     tracker = Listener(lambda rows: seen.extend(row["round"] for row in rows), lambda finished: seen.append(finished))

@@ -16,6 +16,7 @@ def test_a_random_direction_has_the_variance_of_n_dimensions(n):
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_what_is_known_does_not_get_worse_with_n():
     assert quality("exact", 300, draws=2).cosine == pytest.approx(1.0, abs=1e-4)
     near, far = (quality("guided", n, draws=5).cosine for n in (30, 3000))

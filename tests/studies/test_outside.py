@@ -88,6 +88,7 @@ OURS = ("table", "published", "explained")
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_command_writes_the_table_and_finds_its_cells_again(tmp_path, monkeypatch):
     layouts.write_heart(tmp_path / "heart-disease")
     monkeypatch.setenv("FEDTIER_DATA", str(tmp_path))

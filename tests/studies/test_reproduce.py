@@ -244,6 +244,7 @@ def test_figure_1_counts_every_row_once_in_each_partition(fedtier, mnist, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mnist, tmp_path):
     tiny = [*TINY[:2], *TINY[3:]]  # its taus are the point
     words = ["reproduce", "figure2", "--quick", *options(tiny), "--store", "cells", "--only", "published 0.1", "--json"]
@@ -260,6 +261,7 @@ def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mni
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_figure_3_is_the_closed_form_and_smoothing_sees_past_the_flat_part(fedtier, tmp_path):
     grid = np.linspace(-2, 1, 301)
     np.testing.assert_allclose(implicit.solved(grid), 0.5 * (grid + 1 - np.maximum(grid, 0)) ** 2, atol=1e-6)
@@ -316,6 +318,7 @@ def test_every_method_of_the_registry_stands_in_the_comparison_of_all_or_is_left
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_comparison_of_all_methods_writes_a_table_and_a_picture(tmp_path, mnist):
     small = (*TINY, "data.name=mnist", "data.client_test_share=0.3", "model.hidden=4")
     order = Order("methods", quick=True, only=("server only",), store=tmp_path / "cells", out=tmp_path, settings=small)

@@ -35,6 +35,7 @@ def test_fedbuff_is_an_event_queue_in_which_every_job_carries_the_model_it_began
 
 @pytest.mark.known_answer("fedbuff")
 @pytest.mark.slow
+@pytest.mark.checked
 def test_without_staleness_fedbuff_is_fedavg_with_uniform_weights():
     """Equally fast clients with equal steps, a buffer as large as their number: nothing is stale, whatever is lost."""
     clock = Clock(np.ones(CLIENTS), 0.5, 0.25)

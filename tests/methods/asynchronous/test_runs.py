@@ -87,6 +87,7 @@ def test_between_sites_an_asynchronous_method_has_all_sites_at_work_unless_told(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("short", "long"), first_slow([(3, 16), (12, 16)]))
+@pytest.mark.checked
 def test_an_extended_asynchronous_run_is_bit_for_bit_the_longer_one(tmp_path, short, long):
     """From 3 rounds on somebody works for longer than anybody did before: the ring is too short, and the run begins anew."""
     before, after = (assemble(config_of(rounds)).plan.history for rounds in (short, long))

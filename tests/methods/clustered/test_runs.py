@@ -29,6 +29,7 @@ def runs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["ifca", "cfl"])
+@pytest.mark.checked
 def test_a_bundle_has_the_models_of_every_seed(runs, name):
     """The state of a run has a leading axis for the seeds, which a method that chooses among models must not see."""
     experiment, state = runs[name].experiment, runs[name].state

@@ -145,6 +145,7 @@ def test_where_nobody_is_like_anybody_every_client_has_its_own_support_vector_ma
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_personal_model_goes_on_and_a_newcomer_begins_at_the_mean_of_the_others():
     data, method = federation(False), method_of(False)
     server, clients = play(method, data, everyone(3, 5), False)

@@ -64,6 +64,7 @@ def estimate(options, key=0):
 
 @pytest.mark.known_answer("codistil")
 @pytest.mark.slow
+@pytest.mark.checked
 def test_first_order_lacks_what_the_client_would_follow_and_guided_has_it():
     """The exact gradient has the factor 1/(1 + mu) more: y follows x through the guidance. Here z - z_1 points along it."""
     exact, partial = hypergradient(START)
@@ -75,6 +76,7 @@ def test_first_order_lacks_what_the_client_would_follow_and_guided_has_it():
 
 @pytest.mark.slow
 @pytest.mark.known_answer("codistil")
+@pytest.mark.checked
 def test_two_values_along_a_random_direction_are_right_on_average():
     """F is quadratic, so that the mean over directions is the gradient itself; n = P directions give it within their spread."""
     found = np.stack([estimate({"uplink": "values", "directions": 30}, key) for key in range(3)])
@@ -104,6 +106,7 @@ def test_rows_that_nobody_has_labels_for_are_no_rows_of_f1():
 @pytest.mark.parametrize(
     "options", first_slow([{"estimator": "guided", "decimals": 1, "top": 1, "noise": 0.1}, {"uplink": "values"}])
 )
+@pytest.mark.checked
 def test_every_estimator_and_coarse_predictions_keep_the_contract(options):
     claims = ("states keep their shapes and types", "messages survive the codec", "H = 0 for all is as if nobody had replied")
     found = method_claims(lambda problem: make("codistil", problem, {"public_rows": 30} | options), only=claims)

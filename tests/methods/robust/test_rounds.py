@@ -82,6 +82,7 @@ def test_rounds_with_stragglers_and_lost_replies_are_those_of_plain_numpy(name, 
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_a_trim_of_0_is_fedavg_with_uniform_weights():
     np.testing.assert_allclose(
         play("trimmed_mean", {"trim": 0.0})[0], play("fedavg", {"weighting": "uniform"})[0], rtol=1e-13, atol=0

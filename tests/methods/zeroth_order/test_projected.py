@@ -88,5 +88,6 @@ def test_a_reply_that_is_no_move_and_a_count_that_is_none_are_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_the_battery_holds():
     check_method(lambda problem: make("fedavg", problem, {"projection": 3}))
