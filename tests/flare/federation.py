@@ -66,9 +66,9 @@ class Federation:
         return path
 
     def start(self, who: str, *words: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
-        log = open(self.root / f"{who}.log", "ab")  # noqa: SIM115 (the process keeps it)
-        told = os.environ | environment
-        self.processes[who] = subprocess.Popen([*FEDTIER, *words], cwd=self.root, stdout=log, stderr=log, env=told)
+        with open(self.root / f"{who}.log", "ab") as log:
+            told = os.environ | environment
+            self.processes[who] = subprocess.Popen([*FEDTIER, *words], cwd=self.root, stdout=log, stderr=log, env=told)
 
     def join(self, site: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         place = ("--site", f"data/{site}.toml", "--state", f"state/{site}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,6 +45,7 @@ def test_what_is_announced_too_long_or_not_as_a_number_is_dropped_and_named_seld
 
 
 def test_the_job_s_filter_reads_the_sender_and_the_length_of_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    from nvflare.apis.signal import Signal
     from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
     from nvflare.fuel.f3.message import Message
     from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
@@ -51,7 +53,8 @@ def test_the_job_s_filter_reads_the_sender_and_the_length_of_each_piece(monkeypa
     from fedtier.deploy.flare.controller import Transport
 
     monkeypatch.setitem(os.environ, NOTE, "builtins:str")
-    transport = Transport(None, None, None)  # pyright: ignore[reportArgumentType]
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        transport = Transport(None, Signal(), pool)
     transport.allowance.renew("north", MOST)
 
     def piece(origin: str, announced: int, data: bytes) -> Message:
