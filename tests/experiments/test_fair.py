@@ -90,6 +90,26 @@ def test_searches_of_a_file_have_one_size_and_keys_that_the_method_has():
     assert cell.tuned == "not tuned: as its file says"
 
 
+def test_a_search_may_run_fewer_rounds_of_every_point_and_says_so(tmp_path, monkeypatch):
+    searched = []
+
+    def found(config, grid):
+        searched.append(config.run.rounds)
+        return Search(config, [Point({"client_lr": 0.01}, np.ones(2), np.ones(2))], 0.0, "accuracy", 10)
+
+    monkeypatch.setattr("fedtier.experiments.tuning.run_search", found)
+    entries = [{"name": "fedavg", "search": {"client_lr": [0.01, 0.1]}}]
+    for rounds in (None, 7, 50):
+        compare = {} if rounds is None else {"search_rounds": rounds}
+        file = make_comparison({"methods": entries, "compare": compare}, tmp_path / str(rounds), ["run.rounds=20"])
+        (cell,) = tune_cells(file, Progress()).cells
+        assert cell.config.run.rounds == 20 and cell.config.method.options["client_lr"] == 0.01
+        assert (", 7 rounds: client_lr" in cell.tuned) == (rounds == 7)
+    assert searched == [20, 7, 20]
+    with pytest.raises(FedtierError, match=r"compare\.search_rounds"):
+        make_comparison({"methods": entries, "compare": {"search_rounds": 0}}, tmp_path)
+
+
 def test_a_best_point_at_an_end_of_its_grid_is_told():
     grid = {"client_lr": [0.1, 0.01, 1.0], "fine_tune": [0.1, 0.3]}
     assert at_an_end(grid, {"client_lr": 0.01, "fine_tune": 0.1}) == ["client_lr"]

@@ -5,7 +5,8 @@
                                    search of lists: what `compare --tune` searches instead of the method's grid, {}: nothing
     [[settings]]                   label, and tables data, model, method, run; optional
     [[tuned]]                      where = "words of labels" (see `chosen`), and keys like those of [[methods]]; optional
-    [compare]                      baseline = "label of a method", metrics = [...], equal_steps = true
+    [compare]                      baseline = "label of a method", metrics = [...], equal_steps = true,
+                                   search_rounds = 60: rounds of a point of `compare --tune`; those of the run, if left out
 
 A cell's configuration is the shared tables, then the setting's, then the method's, then what is tuned for it.
 
@@ -57,7 +58,7 @@ METRICS = {
     "worst_rmse": Metric(f"worst client's rmse ({FEWEST}+ rows)", ("personal_rmse", "max"), percent=False),
 }
 STORE = Path("runs/cells")
-OPTIONS = ("baseline", "metrics", "equal_steps")
+OPTIONS = ("baseline", "metrics", "equal_steps", "search_rounds")
 SERVER_KEYS = ("server_lr", "server_batch", "server_steps", "server_step", "averaging")
 REFERENCES = ("fedavg", "server_only", "local_only")  # stand in every comparison of methods by name
 DEFAULT_METHODS = ("zo_hfl", "fedavg", "scaffold", "ditto", "server_only", "local_only")
@@ -82,6 +83,7 @@ class Comparison(NamedTuple):
     cells: list[Cell]
     baseline: str
     metrics: tuple[str, ...]
+    search_rounds: int | None = None  # of a search, where they are fewer than the run's
 
 
 def load_comparison(file: Path, store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Comparison:
@@ -131,6 +133,10 @@ def make_comparison(
         require(key in OPTIONS, f"compare.{key}", options[key], "is no key", nearest(key, OPTIONS))
     equal = options.get("equal_steps", True)
     require(isinstance(equal, bool), "compare.equal_steps", equal, "must be true or false")
+    rounds = options.get("search_rounds")
+    require(
+        rounds is None or (type(rounds) is int and rounds > 0), "compare.search_rounds", rounds, "must be a number of rounds"
+    )
     metrics = tuple(options.get("metrics", DEFAULT_METRICS))
     for metric in metrics:
         choice("compare.metrics", metric, METRICS)
@@ -151,7 +157,7 @@ def make_comparison(
         }
         for method, config in _fair(merged, own_tau if equal else set(merged)).items():
             cells.append(Cell(method, setting, config, store / cell_name(config), grid=grids[method]))
-    return Comparison(cells, base, metrics)
+    return Comparison(cells, base, metrics, rounds)
 
 
 def _fair(tables: dict[str, dict[str, Any]], own_tau: set[str]) -> dict[str, Config]:

@@ -37,7 +37,8 @@ def tune_cells(comparison: Comparison, progress: Progress) -> Comparison:
     """The comparison with the best point of its grid in every cell, and how it was found."""
     check_grids(comparison)
     digest = _digests()
-    return comparison._replace(cells=[_tuned(cell, digest, progress) for cell in comparison.cells])
+    rounds = comparison.search_rounds
+    return comparison._replace(cells=[_tuned(cell, rounds, digest, progress) for cell in comparison.cells])
 
 
 def _digests() -> Callable[[Config], str]:
@@ -72,25 +73,26 @@ def check_grids(comparison: Comparison) -> None:
             require(key in known, f"search of {cell.method}", key, f"is no key of {cell.config.method.name}")
 
 
-def _tuned(cell: Cell, digest: Callable[[Config], str], progress: Progress) -> Cell:
+def _tuned(cell: Cell, rounds: int | None, digest: Callable[[Config], str], progress: Progress) -> Cell:
     grid = grid_of(cell)
     if not grid:
         return cell._replace(tuned="not tuned: the method has no grid" if grid is None else "not tuned: as its file says")
-    best, points = _best(cell, grid, digest(cell.config), progress)
+    searched = _searched(cell.config, rounds)
+    best, points = _best(cell, searched, grid, digest(cell.config), progress)
     given = cell.config.method.options
     values = {key: rescaled(given[key], value) if key in STEPS else value for key, value in best.items()}
     config = cell.config.model_copy(update={"method": cell.config.method.model_copy(update=values)})
     words = ", ".join(f"{key} = {value}" for key, value in values.items())
     ends = at_an_end(grid, best)
     end = f"; {' and '.join(ends)} at an end of the grid" if ends else ""
-    found = f"best of {points} points on validation rows, {SEEDS} seeds: {words}{end}"
+    shorter = f", {searched.run.rounds} rounds" if searched.run.rounds < config.run.rounds else ""
+    found = f"best of {points} points on validation rows, {SEEDS} seeds{shorter}: {words}{end}"
     return cell._replace(config=config, folder=cell.folder.parent / cell_name(config), tuned=found)
 
 
-def _best(cell: Cell, grid: Grid, data: str, progress: Progress) -> tuple[dict[str, float], int]:
+def _best(cell: Cell, config: Config, grid: Grid, data: str, progress: Progress) -> tuple[dict[str, float], int]:
     """(the best point, how many there were); found again in the store if the same search was made before, by the same code on
     the same data, of which `data` is the digest."""
-    config = _searched(cell.config)
     content = json.dumps([config.digest(), grid, data, code_of(config)])
     file = cell.folder.parent / "tuning" / f"{cell_name(config)}-{hashlib.sha256(content.encode()).hexdigest()[:12]}.json"
     if not file.exists():
@@ -111,7 +113,10 @@ def _search(config: Config, grid: Grid, file: Path) -> None:
     write_whole(file, json.dumps({"measure": found.measure, "points": points}, indent=1, allow_nan=False).encode())
 
 
-def _searched(config: Config) -> Config:
+def _searched(config: Config, most: int | None) -> Config:
+    """The run of a search: the first seeds, rows held back to choose by, and `most` rounds where they are given."""
     data = config.data.model_copy(update={"validation_share": config.data.validation_share or SHARE})
-    run = config.run.model_copy(update={"seeds": min(SEEDS, config.run.seeds), "eval_every": max(1, config.run.rounds)})
+    rounds = min(config.run.rounds, most or config.run.rounds)
+    update = {"seeds": min(SEEDS, config.run.seeds), "rounds": rounds, "eval_every": max(1, rounds)}
+    run = config.run.model_copy(update=update)
     return config.model_copy(update={"data": data, "run": run})
