@@ -91,7 +91,7 @@ def test_privacy_between_sites_says_what_holds_and_adds_its_noise(tmp_path, plac
         (FEDAVG, {"masked": True, "range": 1e9}, {}, "wire.range"),
         (FEDAVG, {"threshold": 3}, {}, "wire.threshold"),
         (FEDAVG, {}, {"kind": "clients", "place": "distributed", "noise": 1.0, "delta": 0.1}, "privacy.place"),
-        (FEDAVG, {}, {"kind": "rows", "noise": 1.0}, "privacy.kind"),
+        (FEDAVG, {}, {"kind": "rows", "noise": 1.0, "place": "local"}, "privacy.place"),
     ],
 )
 def test_what_cannot_run_under_masks_is_refused_before_any_work(tmp_path, method, wire, tables, why):

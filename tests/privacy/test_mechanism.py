@@ -11,8 +11,12 @@ from fedtier.federation import View
 from fedtier.methods import registry
 from fedtier.methods.method import Contribution, Method, Opening, Round, Sums, Turn, counted_alike
 from fedtier.methods.private_rows import RowNoise, noisy_gradient
+from fedtier.methods.solvers import ProjectedSgd
+from fedtier.methods.zeroth_order.directions import seed_of
+from fedtier.methods.zeroth_order.scalars import Scalars
 from fedtier.privacy import Adaptive, Mechanism, private
 from fedtier.problem import Spec
+from fedtier.schedules import constant
 
 SPEC = Spec(jnp.ones(()), jnp.ones(()), jnp.ones(()))
 CLIENTS, COORDINATES = 4, 4000
@@ -132,3 +136,30 @@ def test_gradients_of_rows_are_clipped_one_by_one_and_each_row_has_its_own_coin(
 @pytest.mark.parametrize(("rows", "noise"), [(1, 5.0), (30, 5.0), (84, 5.0), (85, 3.0), (199, 3.0), (200, 1.5), (9999, 1.5)])
 def test_a_client_s_noise_goes_by_its_rows_and_is_never_that_of_a_larger_one(rows, noise):
     assert float(RowNoise(1.0, ((30, 5.0), (85, 3.0), (200, 1.5)), 200).noise(rows)) == noise
+
+
+@pytest.mark.slow
+def test_slopes_of_rows_are_clipped_as_one_vector_and_their_sum_has_noise_in_each_direction():
+    """f is linear, so that a row's slopes along z are its products with z, to the bits that a difference leaves."""
+    rows = jnp.arange(1.0, 13.0).reshape(4, 3) / 6.0
+    view = View(rows, jnp.arange(4), jnp.asarray(0), jnp.asarray(4))
+    x, seed = jnp.zeros(3), seed_of(keys.root(1))
+
+    def by(noise: float) -> Scalars:
+        how = RowNoise(clip=2.0, by_rows=((4, noise),), most=6)
+        step = ProjectedSgd(constant(0.1), 4, private=how)
+        return Scalars(lambda x, rows: jnp.mean(rows @ x), step, 2, 5, 0.5, "normal")
+
+    def measured(noise: float, count: int):
+        drawn = jax.vmap(lambda k: by(noise).measured(x, seed, view, SPEC, 2, keys.at(keys.root(2), k)))
+        return np.asarray(jax.jit(drawn)(jnp.arange(count)))[:, 1]  # of the second step
+
+    z = np.stack([np.asarray(by(0.0).z(seed, 1, x)(p)) for p in range(5)])
+    slopes = np.asarray(rows) @ z.T  # [rows, P]
+    lengths = np.linalg.norm(slopes, axis=1, keepdims=True)
+    assert 0 < np.sum(lengths > 2.0) < 4
+    wanted = np.sum(slopes * np.minimum(1.0, 2.0 / lengths), axis=0) / 4
+    np.testing.assert_allclose(measured(0.0, 1)[0], wanted, rtol=1e-4, atol=1e-5)
+    noisy = measured(3.0, 400) - wanted
+    assert noisy.std() == pytest.approx(3.0 * 2.0 / 4, rel=0.1)
+    assert np.abs(np.corrcoef(noisy.T) - np.eye(5)).max() < 0.3

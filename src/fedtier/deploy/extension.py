@@ -1,7 +1,8 @@
 """More rounds for a run between sites: run.toml with a larger `run.rounds`, and the same command again.
 
 A site never hears how many rounds there are, so only the server's folder changes: what belonged to the old end alone goes, and
-the run goes on from its last round as the one that had so many from the start.
+the run goes on from its last round as the one that had so many from the start. Not so under a budget of privacy: the noise of
+the rounds that were played was found for so many.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ def extend(run: WireRun, files: RunFolder) -> None:
     config = run.config
     rule = "cannot grow for a method without rounds, whose order of answers is part of its checkpoint"
     require(not buffer_of(config), "run.rounds", config.run.rounds, rule, "start another run")
+    fixed = config.privacy.kind == "rows" or config.privacy.calibrated
+    rule = "cannot grow: sites were told the noise, or the steps, that the budget of privacy has for the rounds that there were"
+    require(not fixed, "run.rounds", config.run.rounds, rule, "a run of its own, with a budget of its own")
     for name in (PLAN, END):
         (files.folder / name).unlink(missing_ok=True)
     files.write("config.toml", config.toml().encode())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..experiments.assemble import Experiment
+from ..experiments.budgets import finds_noise
 from ..experiments.privacy_page import as_object, short_words, stated
 from ..experiments.run import PRIVACY
 from ..experiments.run_folder import RunFolder
@@ -23,7 +24,10 @@ SECRETS = {
     "central": "the server draws its noise from a key in the run's folder, in floating point",
     "distributed": "each site draws whole numbers of the discrete Gaussian, exactly, from a secret in its state folder",
     "local": "each site draws its noise, in floating point, from a secret in its state folder, and answers once a round",
+    "rows": "each site draws coins and noise, in floating point, from a secret in its state folder, answers once a round, and "
+    "makes no more steps than its budget pays for",
 }
+OWN_NOISE = "each site finds the noise for its own number of rows, and tells neither: with more rows it is less than said here"
 NOT_COVERED = (
     "a server that leaves the protocol: it may ask a site for several runs, each with a budget of its own",
     "rounds that are lost are counted as played",
@@ -41,8 +45,10 @@ def mask_words(how: Masking) -> tuple[str, ...]:
     )
 
 
-def between_sites(found: Statement, place: str, how: Masking | None) -> Statement:
+def between_sites(experiment: Experiment, how: Masking | None) -> Statement:
     """The statement of a simulation as it holds between machines."""
+    config, found = experiment.config, stated(experiment, least=True)
+    place = "rows" if config.privacy.kind == "rows" else config.privacy.place
     masks = () if how is None else mask_words(how)
     if how is not None and place == "distributed":
         part = math.sqrt((how.threshold - 1) / how.threshold)
@@ -52,7 +58,8 @@ def between_sites(found: Statement, place: str, how: Masking | None) -> Statemen
         )
     kept = tuple(line for line in found.assumptions if line not in GENERAL)
     rest = (*NOT_COVERED, "how long a site takes, and when it answers", *found.uncovered)
-    return found._replace(assumptions=(*kept, SECRETS[place], *masks), uncovered=rest)
+    secrets = (SECRETS[place], OWN_NOISE) if finds_noise(config) else (SECRETS[place],)
+    return found._replace(assumptions=(*kept, *secrets, *masks), uncovered=rest)
 
 
 def tell_privacy(
@@ -63,7 +70,7 @@ def tell_privacy(
         return
     privacy = experiment.config.privacy
     if privacy.kind != "none":
-        found = between_sites(stated(experiment), privacy.place, how)
+        found = between_sites(experiment, how)
         files.write(PRIVACY, json.dumps(as_object(found)).encode())
         say(f"privacy: {short_words(found)}")
     if how is not None:
@@ -81,4 +88,4 @@ def page_of(run_file: Path) -> tuple[Statement | None, tuple[str, ...]]:
         return None, () if how is None else mask_words(how)
     experiment, _ = open_server(run)
     how = masking_of(experiment.config, run.wire, 1)
-    return between_sites(stated(experiment), experiment.config.privacy.place, how), ()
+    return between_sites(experiment, how), ()

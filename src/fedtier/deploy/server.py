@@ -236,7 +236,7 @@ class _Server:
             x = jax.tree.map(lambda a: a[None], self.experiment.method.global_model(ledger.server))
             line = {**line, **verdict_row(verdicts(self.experiment, self.judges, x, ()).get(0, []))}
         if self.run.config.privacy.kind != "none":
-            line = {**line, "epsilon": epsilon_after(self.run.config, self.experiment.clients, None, number)}
+            line = {**line, "epsilon": epsilon_after(self.run.config, self.experiment.clients, self.experiment.sizes, number)}
         self.store.append([line])
         self.written += 1
         self.store.write("sites.json", json.dumps(_table(self.run.wire.sites, ledger), indent=1).encode())

@@ -26,6 +26,7 @@ from ..engines.engine import tell_unused_rows
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
 from ..experiments.assemble import Algorithm, algorithm, own_learner
+from ..experiments.budgets import budgeted, most_steps, most_tau
 from ..experiments.bundle.about import About
 from ..experiments.bundle.bundle import FOLDER, write
 from ..experiments.bundle.keep import versions
@@ -168,6 +169,9 @@ def brief_of(config: Config, preparation: Preparation, masking: Masking | None =
     if config.privacy.kind != "none":
         tables["privacy"] = content["privacy"]
         tables["run"] = tables.get("run", {}) | {"participation": config.run.participation}
+    if config.privacy.kind == "rows":  # what a site's own budget must pay for
+        steps = {"tau": most_tau(config)} if config.run.local_steps is None else {"local_steps": config.run.local_steps}
+        tables["run"] |= {"rounds": config.run.rounds} | steps
     return Brief(tables, preparation, masking)
 
 
@@ -200,9 +204,10 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     held = min(len(labels) - 1, count_of(table.test_share, len(labels)) if table.test_rows is None else table.test_rows)
     train = len(labels) - held
     dataset = dataset_of(table.name, brief.preparation, party)
+    config, sizes = _within_budget(config, table, train)
     kept = Kept()
     learner = None if table.model is None else own_learner([_own_model(table.model, folder)], dataset, kept)
-    plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train), learner)
+    plan = algorithm(config, dataset, _adopted(table, folder, config, dataset, train), learner, sizes)
     plan = plan._replace(method=guarded(plan.method, config, config.data.clients, masked=brief.masking is not None))
     arrays = Rows(jnp.asarray(inputs), jnp.asarray(labels))
     index = jnp.arange(len(labels), dtype=jnp.int32)
@@ -212,7 +217,9 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
     player = _played(plan, table, view, own_test, train, held, _radius(config))
     player = player._replace(keep=_keeper(table, config, dataset, plan.method.predict is None, learner is not None))
     if config.privacy.kind != "none":  # how many rows there are is not told
-        player = player._replace(rows=1, held=0, guarded=True)
+        player = player._replace(rows=player.rows if config.privacy.public_sizes else 1, held=0, guarded=True)
+    if sizes is not None:
+        player = player._replace(paid=tuple(most_steps(config, config.run.rounds).tolist()))
     if brief.masking is not None:
         player = player._replace(masked=_masked(plan.method, brief.masking, table, client))
     if not plan.method.shows:
@@ -226,6 +233,18 @@ def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
 
     blank = jax.eval_shape(lambda view: shown_rows(view, plan.method.shows), view)
     return player._replace(shown=blank, seat=seat)
+
+
+def _within_budget(config: Config, table: SiteTable, rows: int) -> tuple[Config, np.ndarray | None]:
+    """Under privacy of rows the configuration with the noise that this site's own need, and their number; refuses steps that
+    would be made without noise. Else (the configuration as it is, None)."""
+    if config.privacy.kind != "rows":
+        return config, None
+    for key in ("solver", "model"):
+        rule = "makes steps without noise, and the run promises privacy of rows"
+        require(getattr(table, key) is None, f"site.{key}", getattr(table, key), rule, "leave it out")
+    sizes = np.asarray([[rows]])
+    return budgeted(config, config.data.clients, sizes), sizes
 
 
 def _masked(method: Method, masking: Masking, table: SiteTable, client: int) -> Masked:

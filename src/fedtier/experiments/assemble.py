@@ -29,7 +29,7 @@ from ..own_code.own_models.words import maker_of
 from ..privacy.mechanism import private
 from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
-from .budgets import budgeted
+from .budgets import budgeted, finds_noise, promised_sizes
 from .config import Config, keys_of
 from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
 from .models import is_plain, loss_of, model_of
@@ -52,7 +52,7 @@ class Experiment(NamedTuple):
     key: Key[Array, "seeds"]
     steps: np.ndarray  # [R + 1, m] H_{i,r} before stragglers; row R for the final personal models
     new: Newcomers | None = None  # the clients that never train; windows with a leading axis for the seeds
-    sizes: np.ndarray | None = None  # [seeds, m] the clients' training rows, where privacy of rows counts them
+    sizes: np.ndarray | None = None  # [seeds, m] the clients' training rows, where privacy counts them; or `promised_sizes`
     own: Kept | None = None  # where clients have models of their own: what they keep between two rounds
 
     @property
@@ -115,9 +115,12 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     clients = clients_of(config, dataset) if parties is None else parties.clients
     _check_own_models(config, clients)
     seeds = seeds_of(config)
-    sizes = _train_sizes(config, dataset, seeds) if config.privacy.kind == "rows" else None
-    config = budgeted(config, clients, sizes)
-    model, problem, arrays, method, solve = _algorithm(config, dataset, clients, sizes, own)
+    sizes = None
+    if config.privacy.kind == "rows":
+        sizes = _train_sizes(config, dataset, seeds) if parties is None else promised_sizes(config)
+    if parties is None or not finds_noise(config):
+        config = budgeted(config, clients, sizes)
+    model, problem, arrays, method, solve = _algorithm(config, dataset, clients, sizes if parties is None else None, own)
 
     def one(seed: int) -> tuple[Federation, Plan, Newcomers | None]:
         rng = np.random.default_rng([seed, 0])
@@ -200,12 +203,13 @@ def algorithm(
     dataset: Dataset,
     adopt: Callable[[Bilevel], Bilevel] = lambda problem: problem,
     learner: Learner | None = None,
+    sizes: np.ndarray | None = None,
 ) -> Algorithm:
     """What a single party needs; `adopt` may change the problem, for example give it a solver of the party's own; `learner` is
-    a model of its own."""
+    a model of its own; `sizes` is its number of rows, [1, 1], under privacy of rows."""
     model, problem, _, _, _ = _algorithm(config, dataset)
     problem = adopt(problem)
-    method = _made(config, dataset, problem, learner=learner)
+    method = _made(config, dataset, problem, None if sizes is None else row_noise_of(config, sizes), learner)
     return Algorithm(config, dataset, model, problem, method, _lower_level(problem, config.method.options))
 
 

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Int
 
 from ..errors import called, require
 from ..federation.plan import cohort_size, growing_steps
@@ -48,12 +49,31 @@ def row_cohorts(config: Config, rows: int) -> Cohorts:
     return Cohorts("poisson", rows, min(rows, int(config.method.options.get("batch", 32))))
 
 
+def most_steps(config: Config, rounds: int) -> Int[np.ndarray, "R"]:
+    """Local steps of the client that makes most, in each of so many rounds."""
+    run = config.run
+    return growing_steps(most_tau(config), rounds) if run.local_steps is None else np.full(rounds, run.local_steps)
+
+
+def most_tau(config: Config) -> float:
+    return float(np.max(np.asarray(config.run.tau, float)))
+
+
 def row_steps(config: Config, rounds: int) -> int:
     """The most noisy gradients that any client makes in so many rounds, if it is asked in each."""
-    run = config.run
-    taus = np.max(np.asarray(run.tau, float))
-    steps = growing_steps(taus, rounds) if run.local_steps is None else np.full(rounds, run.local_steps)
-    return int(np.sum(steps)) * registry.sketch(config.method.entry, config.method.options).solves
+    return int(np.sum(most_steps(config, rounds))) * registry.sketch(config.method.entry, config.method.options).solves
+
+
+def finds_noise(config: Config) -> bool:
+    """Whether each client has yet to find the noise that epsilon asks for: nobody else knows how many rows it has."""
+    privacy = config.privacy
+    return privacy.kind == "rows" and privacy.noise is None and not privacy.by_rows
+
+
+def promised_sizes(config: Config) -> Int[np.ndarray, "1 groups"]:
+    """The numbers of rows that stand for those of clients who do not tell theirs: the fewest for which each noise is given. One
+    noise for all must be enough for a single row, which is drawn in every step."""
+    return np.asarray([[int(rows) for rows in config.privacy.by_rows] or [1]])
 
 
 def budgeted(config: Config, clients: int, sizes: np.ndarray | None = None) -> Config:
@@ -80,7 +100,11 @@ def budgeted(config: Config, clients: int, sizes: np.ndarray | None = None) -> C
 
 def epsilon_after(config: Config, clients: int, sizes: np.ndarray | None, rounds: int) -> float:
     """What is spent after so many rounds, against those who see the models, by the client that has spent most. Before the last
-    round by the quicker accountant, which never says too little, and never more than what all rounds will have spent."""
+    round by the quicker accountant, which never says too little, and never more than what all rounds will have spent. Of
+    clients who find their noise themselves nobody knows more than that they keep within the budget."""
+    if finds_noise(config):
+        assert config.privacy.epsilon is not None
+        return config.privacy.epsilon if rounds else 0.0
     budget, by = Budget(config, clients, sizes), config.privacy.accountant
     at_the_end = max(budget.spent(config.run.rounds, by).values())
     return at_the_end if rounds == config.run.rounds else min(at_the_end, max(budget.spent(rounds, "rdp").values()))

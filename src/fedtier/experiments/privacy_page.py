@@ -17,9 +17,10 @@ from .config import Config
 from .privacy_rules import statement
 
 
-def stated(experiment: Experiment) -> Statement:
-    """The statement of an experiment whose budget is settled."""
-    return statement(experiment.config, experiment.clients, _sent(experiment), experiment.plan, experiment.sizes)
+def stated(experiment: Experiment, *, least: bool = False) -> Statement:
+    """The statement of an experiment whose budget is settled; `least`: its clients have at least as many rows as it says."""
+    config, plan = experiment.config, experiment.plan
+    return statement(config, experiment.clients, _sent(experiment), plan, experiment.sizes, least=least)
 
 
 def _sent(experiment: Experiment) -> str:

@@ -15,14 +15,14 @@ from ..methods.summed import sums_of
 from ..privacy.accountant import need_accountant
 from ..privacy.mechanism import Adaptive, Mechanism
 from ..privacy.statement import RowGroup, Statement, rows_statement, statement_of
-from .budgets import Budget, check_clients, cohorts_of, row_steps
+from .budgets import Budget, budgeted, check_clients, cohorts_of, finds_noise, row_steps
 
 if TYPE_CHECKING:
     from .config import Config, PrivacyTable
 
 FOR_CLIENTS = ("place", "adaptive", "quorum")
 FOR_ROWS = ("by_rows", "public_sizes")
-FOREIGN = "fedavg, fedprox, fedadam, zo_hfl"
+FOREIGN = "fedavg, fedprox, fedadam, zo_hfl, decomfl"
 
 
 def check_privacy(privacy: PrivacyTable, config: Config, method: Method) -> None:
@@ -63,10 +63,14 @@ def _check_by_rows(privacy: PrivacyTable) -> None:
 
 def _check_rows(config: Config, method: Method) -> None:
     """Row-level noise is in gradients: whatever else is computed from rows and sent would go around it."""
-    require(method.foreign, "method.name", method.name, "sends more than what a solve by gradients ends at", FOREIGN)
+    fits, rule = method.foreign or method.row_noise, "sends more than what noisy steps end at"
+    require(fits, "method.name", method.name, rule, FOREIGN)
     options, rule = config.method.options, "looks at rows without noise"
     require(not options.get("bounded"), "method.bounded", True, rule, "bounded = false")
     require(options.get("estimator") != "exact", "method.estimator", "exact", rule, "another estimator")
+    probes = options.get("coupled") and options.get("estimator") != "first_order"
+    same = "gives two solves the same noise, and their difference has none"
+    require(not probes, "method.coupled", True, same, "coupled = false")
     require(config.method.solver is None, "method.local", "a black box", rule, "our local steps")
     require(not config.data.augment, "data.augment", True, "is not there with privacy.kind = 'rows'", "leave it out")
     epochs, rule = config.run.epochs, "is not there with privacy.kind = 'rows': a budget counts steps"
@@ -100,13 +104,16 @@ def _seats(plan: Plan) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(zip(plan.ids, plan.arrived, strict=True))
 
 
-def statement(config: Config, clients: int, sends: str, plan: Plan | None, sizes: np.ndarray | None) -> Statement:
-    """The page of a configuration that has its noise."""
+def statement(
+    config: Config, clients: int, sends: str, plan: Plan | None, sizes: np.ndarray | None, *, least: bool = False
+) -> Statement:
+    """The page of a configuration that has its noise, or whose clients find theirs; `least`: `sizes` are `promised_sizes`."""
     privacy, run = config.privacy, config.run
     if privacy.kind == "rows":
+        config = budgeted(config, clients, sizes) if finds_noise(config) else config
         budget = Budget(config, clients, sizes)
         spent = budget.spent(run.rounds, privacy.accountant)
-        groups = [RowGroup(budget.cohorts[key], noise, spent[key]) for key, noise in budget.noises.items()]
+        groups = [RowGroup(budget.cohorts[key], noise, spent[key], least) for key, noise in budget.noises.items()]
         steps = row_steps(config, run.rounds)
         return rows_statement(groups, privacy.clip, steps, privacy.delta, run.rounds, public_sizes=privacy.public_sizes)
     cohorts = cohorts_of(config, clients)

@@ -254,6 +254,7 @@ class Method(NamedTuple):
     solves: int = 1  # a client's gradients in a round, in multiples of turn.steps
     seat: bool = False  # may the server's rows take part as one more client?
     foreign: bool = False  # is a client's part a solve and nothing else, so that a program of its own can do it?
+    row_noise: bool = False  # is all that it tells of rows clipped row by row, with noise, where its local steps are private?
     buffer: int = 0  # replies after which the server makes a step, each to a broadcast of its own age; 0: rounds wait for all
     lower_level: bool = False  # is the personal model y_i(x), the solution of the lower level?
     partial: bool = False  # do parts of the model stay at the clients, so that the global one has them as at the start?

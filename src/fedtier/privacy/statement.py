@@ -105,11 +105,14 @@ class RowGroup(NamedTuple):
     minibatches: Cohorts
     noise: float
     epsilon: float
+    least: bool = False  # is it a client with so many rows or more? A client with more draws each of them less often
 
     @property
     def words(self) -> str:
-        drawn = f"{self.minibatches.clients} rows, each drawn with chance {self.minibatches.share:.3g}"
-        return f"a client with {drawn}: noise of {self.noise:.3g} C, epsilon {self.epsilon:.3g}"
+        count, share = self.minibatches.clients, f"{self.minibatches.share:.3g}"
+        rows = f"{count} row{'s' if count > 1 else ''}, each drawn with chance {share}"
+        who = f"at least {rows} or less" if self.least else rows
+        return f"a client with {who}: noise of {self.noise:.3g} C, epsilon {self.epsilon:.3g}"
 
 
 def rows_statement(

@@ -65,6 +65,7 @@ class Player(NamedTuple):
     seat: Callable[[PyTree, Path | None], Player] | None = None  # (these rows, the run's folder) -> the player that has them
     masked: Masked | None = None  # how its replies are masked, where they are
     guarded: bool = False  # under privacy: one answer a round, no scores, and draws that the server cannot repeat
+    paid: tuple[int, ...] | None = None  # steps of each round that the budget of its rows has; None: it has no such budget
 
 
 Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
@@ -247,6 +248,7 @@ class Site:
         letters.finite(message, "shared")
         question = self._question(head, memo, private, told, player)
         require(head.steps >= 0, "steps", head.steps, "must be at least 0")
+        _check_paid(head, player)
         steps = self._allowed(head.steps)
         began = time.perf_counter()
         turn, group = _turn(head, steps, self._key_of(private.key, question, player)), ""
@@ -318,7 +320,9 @@ class Site:
         again = self._answered(letter)
         if again is not None:
             return again
-        memo = self._settled(head, stale=player.stale)
+        before, memo = self._known(), self._settled(head, stale=player.stale)
+        if player.guarded and memo.pending is None and memo.round == before.round:
+            memo = memo._replace(pending=before.pending)  # what was answered stays answered, though it did not count
         private = letters.unbody(own, Private(() if player.offer is None else player.offer, _key()), "own")
         x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
         turn, place = _turn(head, head.steps, private.key), self._memory.place(head.run)
@@ -399,6 +403,14 @@ class _Instead(Exception):
 
 def _seated(player: Player, shown: PyTree, place: Path | None) -> Player:
     return player if player.seat is None else player.seat(shown, place)
+
+
+def _check_paid(head: Head, player: Player) -> None:
+    """Refuses steps that the budget of the site's rows does not pay for, whoever asks."""
+    if player.paid is not None:
+        most = player.paid[head.round] if 0 <= head.round < len(player.paid) else 0
+        rule = f"this site's budget of privacy pays for {most} in round {head.round}"
+        require(head.steps <= most, "steps", head.steps, rule)
 
 
 def _read(own: bytes, shared: bytes, player: Player) -> tuple[Private, PyTree, MaskedShared | None]:

@@ -110,5 +110,6 @@ def decomfl(
         global_model=lambda server: model_of(server.x),
         personal_model=without_lower_level(personal, problem),
         seat=True,
+        row_noise=True,
         sums=Sums(lambda up, spec: counted_alike(up.c), lambda server, total, at: moved(server, total.mean, at)),
     )

@@ -16,6 +16,7 @@ from ... import keys, trees
 from ...federation import View
 from ...problem import Loss
 from ..method import ClientSpec
+from ..private_rows import noisy_gradient
 from ..solvers import Moving, ProjectedSgd
 from .directions import Directions, Seed, directions, key_of
 
@@ -54,6 +55,17 @@ class Scalars(NamedTuple):
         """c_{k,p}: the slope of f at y along z, by a central difference."""
         return (self.f(trees.axpy(self.mu, z, y), rows) - self.f(trees.axpy(-self.mu, z, y), rows)) / (2.0 * self.mu)
 
+    def slopes(self, y: PyTree, z: Directions, rows: PyTree) -> Float[Array, "P"]:
+        """c_k: the slopes of f at y along z_{k,1} .. z_{k,P}."""
+        return jax.lax.map(lambda p: self.slope(y, z(p), rows), jnp.arange(self.P), batch_size=at_once(y))
+
+    def seen(self, y: PyTree, z: Directions, view: View, key: Key[Array, ""]) -> Float[Array, "P"]:
+        """c_k on a minibatch. Under privacy of rows, as in DP-ZO (Tang et al. 2024, https://arxiv.org/abs/2401.04343), each
+        row's P slopes are clipped as one vector, and their sum gets the noise: P numbers of it, however large the model is."""
+        if self.steps.private is None:
+            return self.slopes(y, z, self.steps.sample(view, key))
+        return noisy_gradient(lambda y, rows: self.slopes(y, z, rows), y, view, key, self.steps.batch, self.steps.private)
+
     def measured(
         self, x: PyTree, seed: Seed, view: View, spec: ClientSpec, steps: ArrayLike, key: Key[Array, ""]
     ) -> Float[Array, "K P"]:
@@ -61,10 +73,8 @@ class Scalars(NamedTuple):
 
         def update(k: ArrayLike, made: tuple[PyTree, Array]) -> tuple[PyTree, Array]:
             y, c = made
-            at, rows = model_of(y), self.steps.sample(view, keys.at(key, k))
-            z = self.z(seed, k, at)
-            here = jax.lax.map(lambda p: self.slope(at, z(p), rows), jnp.arange(self.P), batch_size=at_once(at))
-            here = spec.step_scale * here
+            at = model_of(y)
+            here = jnp.asarray(spec.step_scale) * self.seen(at, self.z(seed, k, at), view, keys.at(key, k))
             return self.step(y, seed, k, here), c.at[k].set(here.astype(c.dtype))
 
         return jax.lax.fori_loop(0, jnp.minimum(steps, self.K), update, (x, jnp.zeros((self.K, self.P))))[1]
