@@ -13,6 +13,7 @@ from fedtier.experiments import config as configuration
 from fedtier.experiments.assemble import assemble
 from fedtier.problem import ConstraintSet, ball, orthant
 from fedtier.studies.theory.page import page
+from fedtier.studies.theory.remains import remains
 from fedtier.studies.theory.words import page_object, page_parts
 
 RADIUS, PENALTY, MU, ETA, ROUNDS, TAU, BATCH, SERVER_BATCH = 0.5, 2.0, 0.4, 0.5, 30, 3.0, 4, 8
@@ -208,6 +209,21 @@ def test_degenerate_configurations_have_a_page_too(settings):
     found = page(assemble(configuration.load_config(None, ["run.rounds=3", *settings])))
     json.dumps(page_object(found), allow_nan=False)
     assert page_parts(found)
+
+
+def test_where_h_is_not_strongly_convex_the_page_says_what_remains(experiment):
+    assert page(experiment).remains is None
+    flat = ["data.name=digits", "data.clients=2", "method.preset=paper", "method.proximity=0", "run.rounds=16", "run.tau=2"]
+    found = page(assemble(configuration.load_config(None, flat)))
+    said = {a.name: a.holds for a in found.remains.statements}
+    assert said["E g = grad f^H_eta, no bias"] is True and said["Theorem 1 and 2 for f"] is False
+    numbers = {line.name: line.number.value for line in found.remains.lines}
+    assert numbers["rho"] == 0 and 0 < numbers["Lip(x - y^H), H_0"] < numbers["Lip(x - y^H), H_{R-1}"]
+    assert 0 < numbers["gamma limit"] < numbers["second moment"]
+    guided = found.setting._replace(options={**found.setting.options, "estimator": "guided", "coupled": False})
+    assert [a.holds for a in remains(guided).statements[:2]] == [False, None]
+    assert any("what remains" in str(getattr(part, "title", "")) for part in page_parts(found))
+    assert page_object(found)["remains"]["numbers"].keys() == numbers.keys()
 
 
 def test_the_command_prints_one_json_object(monkeypatch, capsys):

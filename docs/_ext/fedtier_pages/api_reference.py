@@ -35,6 +35,7 @@ MODULES = (
     "fedtier.theory.constants",
     "fedtier.theory.sphere",
     "fedtier.theory.local",
+    "fedtier.theory.finite",
     "fedtier.theory.theorem1",
     "fedtier.theory.theorem2",
     "fedtier.schedules",

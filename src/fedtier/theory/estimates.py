@@ -73,11 +73,11 @@ def gradient_smoothness(f: ScalarFunction, points: Iterable[PyTree], key: Key[Ar
 
 
 def strong_convexity(h: ScalarFunction, points: Iterable[PyTree], key: Key[Array, ""]) -> Number:
-    """mu_h: the least eigenvalue seen; `absent` once one is not positive."""
+    """mu_h: the least eigenvalue seen; `absent`, with the curvature that was seen, once one is not positive."""
     found = [low for low, _ in curvature(h, points, key)]
     least = min(found)
     if least <= 1e-6 * max(1.0, abs(max(found))):
-        return absent(0.0, "(2)", f"h has curvature {least:.3g} at a sampled point: it is not strongly convex")
+        return absent(min(least, 0.0), "(2)", f"h has curvature {least:.3g} at a sampled point: it is not strongly convex")
     return estimate(least, "(2)", f"power iteration at {len(found)} points; the true constant is at most this")
 
 

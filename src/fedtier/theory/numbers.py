@@ -3,7 +3,8 @@
 exact       the smallest constant that does the job, from a closed form
 bound       proven, perhaps larger than needed (smaller, for a strong convexity constant)
 estimate    measured at sampled points: it can be refuted, not proven
-absent      the assumption fails: no finite constant exists (value = inf, or 0 for strong convexity)
+absent      the assumption fails: no finite constant exists (value = inf; for strong convexity the curvature that was seen,
+            0 or below)
 """
 
 from __future__ import annotations

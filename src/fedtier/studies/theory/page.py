@@ -16,13 +16,9 @@ from ...theory.numbers import Number, bound, derived, exact, weakest
 from ...theory.theorem1 import Landscape
 from ...theory.theorem2 import Condition, Verdict
 from .assumptions import Assumption, assumptions
+from .line import Line
 from .read import Setting, read_setting
-
-
-class Line(NamedTuple):
-    name: str
-    number: Number
-    words: str = ""
+from .remains import Remains, remains
 
 
 class Advice(NamedTuple):
@@ -42,6 +38,7 @@ class Page(NamedTuple):
     promises: list[Line]
     theorem_2: Verdict
     advice: list[Advice]
+    remains: Remains | None  # where h is not strongly convex
 
 
 def page(experiment: Experiment, epsilon: float = 0.1) -> Page:
@@ -61,6 +58,7 @@ def page(experiment: Experiment, epsilon: float = 0.1) -> Page:
         promises,
         _theorem_2(experiment, setting),
         _advice(setting, land),
+        remains(setting),
     )
 
 

@@ -39,6 +39,7 @@ class Setting(NamedTuple):
     radius: np.ndarray  # [m] of the ball, as configured or as mended
     mended: float | None  # the ball's radius that was put in where the configuration has none
     step_scale: np.ndarray  # [m]
+    dependence: Dependence  # of the sets on x, the ball that was put in included
 
 
 def read_setting(experiment: Experiment) -> Setting:
@@ -75,6 +76,7 @@ def read_setting(experiment: Experiment) -> Setting:
         radius,
         mended,
         step_scale,
+        dependence,
     )
 
 

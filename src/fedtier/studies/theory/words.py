@@ -8,7 +8,8 @@ from typing import Any
 from rich.table import Table
 
 from ...storage.json_value import Json
-from .page import Line, Page
+from .line import Line
+from .page import Page
 from .row import Row
 
 Part = Table | str
@@ -28,6 +29,9 @@ def page_object(page: Page) -> dict[str, Json]:
         "promises": lines(page.promises),
         "theorem_2": {"holds": page.theorem_2.holds, "conditions": [c._asdict() for c in page.theorem_2]},
         "advice": [advice._asdict() for advice in page.advice],
+        "remains": None
+        if page.remains is None
+        else {"statements": [a._asdict() for a in page.remains.statements], "numbers": lines(page.remains.lines)},
     }
 
 
@@ -40,6 +44,11 @@ def page_parts(page: Page) -> list[Part]:
     for c in page.theorem_2:
         second.add_row(c.statement, verdict(c.holds), c.why)
     parts: list[Part] = [page.title, assumptions, _lines("Constants", page.constants), _lines("Limits", page.limits)]
+    if page.remains is not None:
+        left = _table("Without strong convexity: what remains", "statement", "holds", "why")
+        for a in page.remains.statements:
+            left.add_row(a.name, verdict(a.holds), a.why)
+        parts += [left, _lines("H steps as they are, without a solution", page.remains.lines)]
     if page.promises:
         parts.append(_lines("Theorem 1: what is promised", page.promises))
     parts.append(second)
