@@ -30,7 +30,6 @@ class Tag(IntEnum):
     NOISE = 10  # what is added for the sake of privacy
     SHOWN = 11  # minibatches of the rows that the server shows
     COARSE = 12  # what a client adds to its predictions
-    ALONE = 13  # a model that is told nothing
     TRIAL = 14  # what is tried before a client chooses
 
 

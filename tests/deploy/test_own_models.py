@@ -46,7 +46,7 @@ def same_run(found, wanted):
 
 @pytest.mark.slow
 def test_between_sites_the_numbers_are_those_of_the_simulation_and_each_site_predicts(tmp_path):
-    settings = [*OWN, "run.rounds=2", "run.eval_every=2", "run.personal_check=0.25"]
+    settings = [*OWN, "run.rounds=2", "run.eval_every=2", "run.personal_check=0.5"]
     simulated = run_experiment(setup(tmp_path, *settings), tmp_path / "sim", progress=QUIET)
     result = between(tmp_path / "fed", sites(tmp_path / "fed"))
     same_run(result.folder, simulated.folder)
@@ -54,9 +54,11 @@ def test_between_sites_the_numbers_are_those_of_the_simulation_and_each_site_pre
     by_site = Bundle.load(tmp_path / "fed" / "state" / "1").predict(rows, client="site-1")
     in_simulation = Bundle.load(simulated.folder).predict(rows, client="1")
     np.testing.assert_array_equal(by_site.probabilities, in_simulation.probabilities)
-    chosen = json.loads((simulated.folder / "own.json").read_text())["taught"]["0"]
+    chosen = json.loads((simulated.folder / "own.json").read_text())["mixed"]["0"]
     files = [next((tmp_path / "fed" / "state" / str(k)).rglob("own.json")) for k in range(CLIENTS)]
-    assert [json.loads(file.read_text())["taught"]["0"][f"site-{k}"] for k, file in enumerate(files)] == list(chosen.values())
+    told = [json.loads(file.read_text())["mixed"]["0"][f"site-{k}"] for k, file in enumerate(files)]
+    assert [one["share"] for one in told] == [one["share"] for one in chosen.values()]
+    np.testing.assert_allclose([one["odds"] for one in told], [one["odds"] for one in chosen.values()], rtol=1e-5)
 
 
 @pytest.mark.slow

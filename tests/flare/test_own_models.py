@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.flare, pytest.mark.slow]
 
 TABLES: dict[str, Any] = {
     "data": {"name": "digits", "clients": 4, "alpha": 1.0, "client_test_share": 0.3},
-    "run": {"rounds": 8, "participation": 1.0, "tau": 1.0, "eval_every": 8, "personal_check": 0.2},
+    "run": {"rounds": 8, "participation": 1.0, "tau": 1.0, "eval_every": 8, "personal_check": 0.5},
     "method": {"name": "codistil", "public_rows": 20, "server_steps": 2},
     "clients": {
         "models": [

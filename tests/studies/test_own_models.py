@@ -30,7 +30,8 @@ def test_gains_are_of_the_same_seeds_and_harm_is_counted_and_named():
         "each alone", config, np.asarray([0.70, 0.74]), np.asarray([[0.8, 0.9, 0.7, 0.6], [0.8, 0.9, 0.7, 0.5]]), 100.0
     )
     gains = np.asarray([[0.01, 0.0, -0.02, 0.1], [0.01, 0.0, 0.03, 0.1]])
-    taught = Told("taught", config, np.asarray([0.75, 0.80]), alone.personal + gains, 41_234.0, taught=5)
+    shares = np.asarray([0.1, 0.0, 0.3, 0.2, 0.0, 0.0, 0.0, 0.2])
+    taught = Told("taught", config, np.asarray([0.75, 0.80]), alone.personal + gains, 41_234.0, shares)
     nobody = Told("FedMD", config, None, alone.personal, 100.0)
     rows = grid([alone, taught, nobody]).rows
     assert (
@@ -38,6 +39,7 @@ def test_gains_are_of_the_same_seeds_and_harm_is_counted_and_named():
     )
     assert rows[1][-1] == "41,234" and rows[2][1] == "none"
     said = sentences([alone, taught, nobody])
-    assert "7 of 8 personal models are no worse" in said[0] and "the worst -2.0" in said[0] and "5 sites chose" in said[0]
-    assert "8 of 8" in said[1] and "chose" not in said[1]
+    assert "7 of 8 personal models are no worse" in said[0] and "5 better" in said[0] and "from -2.0 to +10.0" in said[0]
+    assert "4 sites let the global model's word count beside their own, 0.20 on average" in said[0]
+    assert "8 of 8" in said[1] and "word" not in said[1]
     assert by_site([alone, taught]).headings[1:] == ["jax:softmax"]

@@ -39,7 +39,8 @@ from ..methods import registry
 from ..methods.method import Method, Turn
 from ..methods.summed import sums_of
 from ..own_code.by_path import bare, is_own, is_path
-from ..own_code.own_models.kept import LIST, OWN, TAUGHT, Kept, hex_of, name_of, names_in, was_taught
+from ..own_code.own_models.kept import OWN, Kept, names_in
+from ..own_code.own_models.listed import LIST, listed, text_of
 from ..problem import Rows, Spec
 from ..protocol import (
     Keep,
@@ -290,9 +291,7 @@ def _keeper(table: SiteTable, config: Config, dataset: Dataset, plain: bool, own
         )  # fmt: skip
         one = None if x is None else jax.tree.map(lambda a: a[None], x)
         if own:  # the model itself lies there already
-            name = name_of(np.asarray(y))
-            chosen = {TAUGHT: {"0": {table.name: was_taught(name, turn)}}} if config.run.personal_check else {}
-            write_whole(folder / LIST, json.dumps({"0": {table.name: hex_of(name)}} | chosen).encode())
+            write_whole(folder / LIST, text_of({"0": {table.name: listed(y, turn)}}, bool(config.run.personal_check)))
         write(folder / FOLDER, about, one, jax.tree.map(lambda a: a[None, None], y) if plain else None)
 
     return keep

@@ -354,7 +354,8 @@ class RunTable(Table):
     )  # fmt: skip
     personal_check: Share = described(
         0.0, "The part of a client's rows by which it chooses between its personal model and the global one, or, with codistil "
-        "and fedmd, one that has learnt alone; 0: it always has the personal one.", unit="share", example=0.2, ge=0, lt=1,
+        "and fedmd, what it takes of the others beside a model that has learnt alone; 0: it always has the personal one.",
+        unit="share", example=0.2, ge=0, lt=1,
     )  # fmt: skip
     magnitude: float = described(
         1e4, "A reply longer than so many times the median of late is lost; 1e30: none is, for its length.", example=100.0,

@@ -11,10 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from .. import trees
 from ..engines import Replies, State, global_models
 from ..federation import Plan
 from ..methods.method import turn_of
-from ..own_code.own_models.kept import LIST, TAUGHT, hex_of, name_of, names_in, was_taught
+from ..own_code.own_models.kept import names_in
+from ..own_code.own_models.listed import LIST, Listed, listed, text_of
 from .assemble import Experiment
 from .budgets import epsilon_after
 from .bundle.bundle import FOLDER
@@ -142,19 +144,20 @@ def finish(
     store.log("finished")
 
 
-def _keep_own(experiment: Experiment, store: RunFolder, names: PyTree, who: list[int]) -> None:
-    """Which file is whose personal model, and, where they have chosen, whether it was taught; the others go."""
-    told: dict[str, dict[str, str]] = {}
-    taught: dict[str, dict[str, bool]] = {}
-    for s, seed in enumerate(seeds_of(experiment.config)):
-        of = {experiment.client_names[i]: (i, name_of(np.asarray(names)[s, k])) for k, i in enumerate(who)}
-        told[str(seed)] = {client: hex_of(name) for client, (_, name) in of.items()}
-        turns = {i: turn_of(experiment.config.run.rounds, i, 0, experiment.key[s]) for i in who}
-        taught[str(seed)] = {client: was_taught(name, turns[i]) for client, (i, name) in of.items()}
-    chosen = {TAUGHT: taught} if experiment.config.run.personal_check else {}
-    store.write(LIST, json.dumps(told | chosen, indent=1).encode())
+def _keep_own(experiment: Experiment, store: RunFolder, models: PyTree, who: list[int]) -> None:
+    """Which file is whose personal model, and, where clients have chosen, what they took; the other files go."""
+    config = experiment.config
+
+    def told(s: int, k: int, i: int) -> Listed:
+        return listed(trees.take(trees.take(models, s), k), turn_of(config.run.rounds, i, 0, experiment.key[s]))
+
+    of = {
+        str(seed): {experiment.client_names[i]: told(s, k, i) for k, i in enumerate(who)}
+        for s, seed in enumerate(seeds_of(config))
+    }
+    store.write(LIST, text_of(of, bool(config.run.personal_check)))
     assert experiment.own is not None
-    experiment.own.prune(names_in(names))
+    experiment.own.prune(names_in(models))
 
 
 def lost_replies(state: State, s: int) -> list[dict[str, int]]:

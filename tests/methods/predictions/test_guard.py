@@ -1,4 +1,6 @@
-"""A client chooses between what it was taught and what it has learnt alone, by rows that neither has seen."""
+"""A client chooses between what the others know and what it has learnt alone, by rows that neither has seen."""
+
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +13,14 @@ from fedtier.experiments import config as configuration
 from fedtier.experiments.assemble import assemble
 from fedtier.federation import Shown, View
 from fedtier.methods.method import Turn
+from fedtier.methods.predictions.choice import Evidence, dealt, decided
 from fedtier.methods.predictions.codistil import codistil
 from fedtier.methods.predictions.guard import Guarded
 from fedtier.methods.predictions.learners import Learner, Said
+from fedtier.methods.predictions.mixture import Mixed
 from fedtier.methods.predictions.rules import Shared
+from fedtier.own_code.own_models.kept import Kept, name_of
+from fedtier.own_code.own_models.learner import learner_of
 from fedtier.problem import Model, Rows, Spec, cross_entropy, supervised
 
 CLASSES, P, N = 3, 2, 8
@@ -22,17 +28,27 @@ NET = Model("bias", lambda key: jnp.zeros(CLASSES), lambda x, inputs: jnp.tile(x
 PROBLEM = supervised(cross_entropy(NET))._replace(model=NET, outputs=CLASSES)
 SPEC = Spec(jnp.ones(()), jnp.ones(()), jnp.ones(()))
 SURE = np.asarray([5.0, 0.0, 0.0], np.float32)  # a teacher who says class 0
+TURN = Turn(jnp.asarray(3), jnp.asarray(0), jnp.asarray(1), keys.root(0))
+
+
+def view_of(labels, size=N):
+    rows, shown = Rows(jnp.zeros((N, 1)), jnp.asarray(labels, jnp.int32)), Shown(jnp.zeros((P, 1)), jnp.ones(P, bool))
+    return View(rows, jnp.arange(N), jnp.asarray(0), jnp.asarray(size, jnp.int32), shown)
 
 
 def counting(state, lesson, view, spec, turn, key):
     """What it is taught, or, told nothing, how often its rows have each class; and how many rows it has seen."""
-    inside = (view.index >= view.start) & (view.index < view.start + view.size)
-    own = jnp.log(jnp.sum(inside[:, None] * jax.nn.one_hot(view.arrays.labels, CLASSES), axis=0) + 0.1)
+    inside = (jnp.arange(N) >= view.start) & (jnp.arange(N) < view.start + view.size)
+    own = jnp.log(jnp.sum(inside[:, None] * jax.nn.one_hot(view.arrays.labels[view.index], CLASSES), axis=0) + 0.1)
     y = jnp.append(jnp.where(lesson.weight > 0, lesson.outputs[0], own), jnp.sum(inside))
     return y, Said(jnp.zeros((P, CLASSES)), jnp.ones(P, bool))
 
 
-METHOD = codistil(PROBLEM, learner=Learner(lambda x, spec: jnp.zeros(CLASSES + 1), counting), public_rows=P, check=0.25)
+def init(x, spec):
+    return jnp.zeros(CLASSES + 1)
+
+
+METHOD = codistil(PROBLEM, learner=Learner(init, counting), public_rows=P, check=0.25)
 
 
 @pytest.fixture(scope="module")
@@ -40,34 +56,113 @@ def both():
     """(the personal model, the state after a round) of a client with the first `size` of these rows, compiled once."""
 
     @jax.jit
-    def one(labels, size, z):
-        rows, shown = Rows(jnp.zeros((N, 1)), labels), Shown(jnp.zeros((P, 1)), jnp.ones(P, bool))
-        view = View(rows, jnp.arange(N), jnp.asarray(0), size, shown)
-        state, turn = METHOD.client_init(z, SPEC), Turn(jnp.asarray(3), jnp.asarray(0), jnp.asarray(1), keys.root(0))
-        after, _ = METHOD.local(state, Shared(jnp.tile(z, (P, 1))), (), view, SPEC, turn)
-        return METHOD.personal_model(state, z, view, SPEC, turn), after
+    def one(view, z):
+        state = METHOD.client_init(z, SPEC)
+        after, _ = METHOD.local(state, Shared(jnp.tile(z, (P, 1))), (), view, SPEC, TURN)
+        return METHOD.personal_model(state, z, view, SPEC, TURN), after
 
-    def of(labels, z, size=N):
-        return one(jnp.asarray(np.resize(labels, N), jnp.int32), jnp.asarray(size, jnp.int32), jnp.asarray(z, jnp.float32))
-
-    return of
+    return lambda labels, z, size=N: one(view_of(labels, size), jnp.asarray(z, jnp.float32))
 
 
-@pytest.mark.parametrize(("z", "wanted"), [(SURE, SURE), (SURE[::-1], np.log([2.1, 6.1, 0.1]))])
-def test_the_rows_kept_back_decide_and_the_model_then_learns_from_all(both, z, wanted):
-    """Alone it thinks class 1 likely; the last two rows are of class 0, which only a teacher who says 0 knows."""
-    np.testing.assert_allclose(np.asarray(both([1] * 6 + [0, 0], z)[0]), [*wanted, 8], rtol=1e-5)
+# Row k is in part k mod 4, so both rows of a part have one class here, of which the other parts have fewer rows than of the
+# other: alone, the client is wrong on every row that it has not seen.
+TURNS = [0, 1, 0, 1, 0, 1, 0, 1]
 
 
-def test_without_a_row_to_keep_back_a_client_learns_alone(both):
-    np.testing.assert_allclose(np.asarray(both([0] * 8, SURE, size=2)[0]), [*np.log([2.1, 0.1, 0.1]), 2], rtol=1e-5)
+@pytest.mark.parametrize(("z", "wanted"), [(SURE, SURE), (SURE[::-1], np.log([4.1, 4.1, 0.1]))])
+def test_rows_that_were_not_seen_decide_and_the_model_that_is_taken_has_learnt_from_all(both, z, wanted):
+    """A teacher who says class 0 is right on half of the rows, one who says class 2 on none, as the client alone."""
+    np.testing.assert_allclose(np.asarray(both(TURNS, z)[0]), [*wanted, 8], rtol=1e-5)
 
 
-def test_in_a_round_both_learn_from_the_rows_that_are_not_kept_back(both):
-    state = both([1] * 6 + [0, 0], SURE)[1]
-    assert isinstance(state, Guarded) and METHOD.solves == 2
-    np.testing.assert_allclose(np.asarray(state.client.y), [*SURE, 6], rtol=1e-5)
-    np.testing.assert_allclose(np.asarray(state.alone), [*np.log([0.1, 6.1, 0.1]), 6], rtol=1e-5)
+def test_with_a_single_row_a_client_learns_alone(both):
+    np.testing.assert_allclose(np.asarray(both([0] * 8, SURE, size=1)[0]), [*np.log([1.1, 0.1, 0.1]), 1], rtol=1e-5)
+
+
+def test_in_a_round_both_learn_from_all_rows_and_each_trial_from_those_of_the_other_parts(both):
+    state = both(TURNS, SURE)[1]
+    assert isinstance(state, Guarded) and METHOD.solves == 5 + 5
+    np.testing.assert_allclose(np.asarray(state.client.y), [*SURE, 8], rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(state.alone), [*np.log([4.1, 4.1, 0.1]), 8], rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(state.trials.alone[0]), [*np.log([2.1, 4.1, 0.1]), 6], rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(state.trials.client.y[1]), [*SURE, 6], rtol=1e-5)
+
+
+def test_every_row_is_kept_back_once():
+    view = view_of(TURNS)._replace(index=jnp.asarray([5, 1, 2, 0, 7, 6, 3, 4]), start=jnp.asarray(2), size=jnp.asarray(5))
+    rows = []
+    for part in range(3):
+        rest, kept = dealt(view, jnp.asarray(part), 3)
+        one, other = (v.index[int(v.start) : int(v.start + v.size)].tolist() for v in (rest, kept))
+        assert sorted(one + other) == [0, 2, 3, 6, 7] and len(other) == (2, 2, 1)[part]
+        rows += other
+    assert sorted(rows) == [0, 2, 3, 6, 7]
+
+
+def evidence(differences):
+    """Of rows whose losses under the second choice differ so from those under the first, in two parts."""
+    parts = [np.asarray(differences[::2]), np.asarray(differences[1::2])]
+    squares = [[0.0, (part**2).sum()] for part in parts]
+    counts, totals = [len(part) for part in parts], [[0.0, part.sum()] for part in parts]
+    return Evidence(jnp.asarray(counts), jnp.asarray(totals), jnp.asarray(squares))
+
+
+@pytest.mark.parametrize(("better", "worse", "taken"), [(6, 2, 1), (5, 3, 0), (3, 3, 0), (2, 6, 0), (1, 0, 0)])
+def test_in_doubt_of_one_standard_error_the_first_choice_is_taken(better, worse, taken):
+    """20 rows: 6 - 2 = 4 of them more is 0.2 +- 0.14 a row, 5 - 3 = 2 is 0.1 +- 0.14."""
+    found = evidence(np.asarray([-1.0] * better + [1.0] * worse + [0.0] * (20 - better - worse)))
+    assert int(decided(found)) == taken
+
+
+class Memory:
+    """A model of a client's own that remembers every fit, and thinks the class likely that most of its rows have."""
+
+    def __init__(self):
+        self.fits, self.shares = [], np.ones(CLASSES) / CLASSES
+
+    def fit(self, rows, guidance):
+        self.fits.append((guidance.seed, guidance.weight, np.asarray(rows.inputs).tobytes(), np.asarray(rows.labels).tolist()))
+        self.shares = (np.bincount(rows.labels, minlength=CLASSES) + 0.1) / (len(rows.labels) + 0.1 * CLASSES)
+
+    def predict_proba(self, inputs):
+        return np.tile(self.shares, (len(inputs), 1))
+
+
+def personal(view, z, **options):
+    """(the personal model after two rounds, what is kept) of a client with a model of its own."""
+    kept = Kept()
+    method = codistil(PROBLEM, learner=learner_of([Memory], kept, lambda a: a, CLASSES), public_rows=P, **options)
+    z = jnp.asarray(z, jnp.float32)
+    state = method.client_init(z, SPEC)
+    for number in range(2):
+        turn = TURN._replace(round=jnp.asarray(number), key=keys.at(TURN.key, number))
+        state, _ = method.local(state, Shared(jnp.tile(z, (P, 1))), (), view, SPEC, turn)
+    return method.personal_model(state, z, view, SPEC, TURN), kept, method
+
+
+def test_what_a_client_has_learnt_alone_is_what_it_would_have_without_the_others_to_the_bit():
+    view = view_of([1, 1, 1, 0, 1, 1, 1, 2])
+    without, before, _ = personal(view, SURE, guidance=0.0)
+    chosen, after, method = personal(view, SURE, guidance=0.5, check=0.25)
+    assert isinstance(chosen, Mixed) and float(chosen.share) == 0
+    assert pickle.dumps(after.get(name_of(chosen.own))) == pickle.dumps(before.get(name_of(without)))
+    assert len(after.get(name_of(chosen.own)).fits) == 3
+    outputs = method.predict(chosen, view)(jnp.zeros((2, 1)))
+    np.testing.assert_array_equal(np.asarray(outputs), np.log(np.float32(after.get(name_of(chosen.own)).predict_proba([0, 0]))))
+
+
+def test_a_client_lets_the_global_model_count_as_much_as_serves_it_and_by_its_own_frequencies():
+    """Alone it is wrong on every row that it has not seen; x is right on half, once its word counts enough."""
+    chosen, kept, method = personal(view_of(TURNS), SURE, check=0.25)
+    assert isinstance(chosen, Mixed)
+    x = np.exp(SURE) / np.exp(SURE).sum()
+    odds = np.asarray([5, 5, 1]) / 11 / x
+    np.testing.assert_allclose(np.asarray(chosen.odds), odds, rtol=1e-5)
+    told = x * odds / (x * odds).sum()
+    assert float(chosen.share) > 0
+    own = kept.get(name_of(chosen.own)).predict_proba([0])
+    wanted = (1 - float(chosen.share)) * own + float(chosen.share) * told
+    np.testing.assert_allclose(np.exp(np.asarray(method.predict(chosen, view_of(TURNS))(jnp.zeros((1, 1))))), wanted, rtol=1e-5)
 
 
 def test_a_share_that_is_none_and_a_method_without_a_choice_are_refused():

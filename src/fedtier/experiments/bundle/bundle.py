@@ -15,7 +15,9 @@ from ... import trees
 from ...compilation import jitted
 from ...datasets import Preparation
 from ...errors import NOTHING, FedtierError, require
+from ...methods.predictions.mixture import mixed
 from ...own_code.own_models.contract import OwnModel, logits_of
+from ...own_code.own_models.listed import WithGlobal, own_models
 from ...problem import Model
 from ...problem.models import Apply
 from ...storage import array_files, named_arrays
@@ -25,7 +27,7 @@ from ..models import Recipe
 from .about import FILE, About
 from .predictions import Predictions, predictions_of
 from .rows import Given, read_rows
-from .stored import FORMAT, HINT, Personal, Stored, own_models
+from .stored import FORMAT, HINT, Personal, Stored
 
 GLOBAL, PERSONAL, FOLDER = "global.safetensors", "personal.safetensors", "bundle"
 BLOCK = 256  # rows that are predicted at once
@@ -114,7 +116,10 @@ class Bundle:
         """[N, K] of prepared inputs: a logit per class, or the prepared label of a regression."""
         found = self.parameters(client)
         if isinstance(found, OwnModel):
-            return logits_of(found.predict_proba(inputs), len(inputs), self.about.recipe.outputs, str(client))[0]
+            own = logits_of(found.predict_proba(inputs), len(inputs), self.about.recipe.outputs, str(client))[0]
+            if not isinstance(found, WithGlobal):
+                return own
+            return np.asarray(mixed(own, self.outputs(inputs), found.share, found.odds))
         parameters = trees.map(jax.numpy.asarray, found)
         return apply_in_blocks(self._apply, parameters, inputs)
 

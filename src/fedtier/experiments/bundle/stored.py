@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import jax
 from jaxtyping import PyTree
 
 from ...errors import FedtierError, nearest
-from ...own_code.own_models.contract import OwnModel
-from ...own_code.own_models.kept import LIST, OWN, Kept
 from ...storage import named_arrays
 from ...storage.array_files import ArrayFile
 
@@ -49,35 +46,6 @@ class Personal(Mapping[str, PyTree]):
     def __repr__(self) -> str:
         some = ", ".join([*self._models][:5]) + ", ..." * (len(self._models) > 5)
         return f"Personal({len(self._models)} models: {some})" if len(self._models) else f"Personal(none: {self.why})"
-
-
-class OwnStored(Mapping[str, OwnModel]):
-    """Models of clients' own in a run's folder, each read when it is asked for. They are pickles: read them
-    from runs of your own alone."""
-
-    def __init__(self, folder: Path, names: Mapping[str, str]) -> None:
-        self.kept, self.names = Kept(folder), names
-
-    def __getitem__(self, client: str) -> OwnModel:
-        word = self.names[client]
-        return self.kept.get((int(word[:8], 16), int(word[8:], 16)))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __contains__(self, client: object) -> bool:
-        return client in self.names
-
-
-def own_models(run: Path, seed: int) -> Mapping[str, OwnModel]:
-    """The clients' own models in a run's folder; none where it has none."""
-    path = run / LIST
-    if not path.is_file():
-        return {}
-    return OwnStored(run / OWN, json.loads(path.read_bytes())[str(seed)])
 
 
 class Stored(Mapping[str, PyTree]):

@@ -71,7 +71,7 @@ def codistil(
     public_rows    P: so many rows of the server are shown to all clients, without labels; all where it has fewer
     public_labels  "server": they are rows that the server learns from, too; "none": nobody's labels, f1 has the other rows
     disclosure     how coarse predictions are when they leave a client
-    check          the share of its rows by which a client chooses between what it was taught and a model alone: see `guard`
+    check          the share of its rows by which a client chooses how much of the others it takes: see `guard`
     """
     check_parts(local=local, server=server)
     choice("estimator", estimator, ESTIMATORS)

@@ -106,4 +106,4 @@ def fedmd(
         solves=2,
         shows=public_rows,
     )
-    return guarded(method, problem, chosen, check)
+    return guarded(method, problem, chosen, check, shares_model=False)

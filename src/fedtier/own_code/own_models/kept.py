@@ -1,8 +1,9 @@
 """A client's own models between two rounds: in memory, and each in a file of its own where there is a folder.
 
-A model is named by the address of the draws that it was made with (seed, round, client), so the state of a client is that
-name alone: eight bytes in checkpoints and memories, whatever the model is. A name is written before the state that holds
-it; a reply that was lost leaves a file that nobody names, and the same round again writes the same file.
+A model is named by the address of the draws that it was made with (seed, round, client), and by whether it was told anything
+beside its own rows: two models may have the same draws (`guard`). So the state of a client is names alone, eight bytes each in
+checkpoints and memories, whatever the model is. A name is written before the state that holds it; a reply that was lost leaves
+a file that nobody names, and the same round again writes the same file.
 
 The files are pickles, in a folder that only its owner may write to. Nobody sends one: they are read where they were written.
 """
@@ -18,16 +19,13 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ...errors import FedtierError
-from ...methods.method import Turn
-from ...methods.predictions.guard import alone_key
 from ...storage.files import make_private, write_whole
 from .contract import OwnModel
 
 NEW = (0, 0)  # the name of no model yet
 Name = tuple[int, int]
 SUFFIX = ".model"
-OWN, LIST = "own", "own.json"  # in a run's folder: the models, and whose personal model is which
-TAUGHT = "taught"  # in that list: who has chosen the model that was taught, and who the one that has learnt alone
+OWN = "own"  # in a run's folder: the models
 
 
 class Kept:
@@ -89,14 +87,15 @@ def hex_of(name: Name) -> str:
     return f"{name[0]:08x}{name[1]:08x}"
 
 
-def was_taught(name: Name, turn: Turn) -> bool:
-    """Of the personal model of this turn: is it another than the one that has learnt alone (`guard`)?"""
-    return name != name_of(np.asarray(jax.random.key_data(alone_key(turn))))
+def untaught(name: Name) -> Name:
+    """The name of the model with the draws of this name that was told nothing."""
+    return name[0] ^ 1, name[1]
 
 
 def names_in(states: PyTree) -> set[Name]:
-    """All names in the states of clients, [..., 2] in their only leaf."""
-    return {name_of(row) for leaf in jax.tree.leaves(states) for row in np.asarray(leaf).reshape(-1, 2)}
+    """All names in states of clients or in personal models, [..., 2] in every leaf that is no number of a model."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(states)]
+    return {name_of(row) for leaf in leaves if leaf.dtype == np.uint32 for row in leaf.reshape(-1, 2)}
 
 
 def name_of(words: np.ndarray) -> Name:

@@ -17,7 +17,7 @@ from ...methods.predictions.learners import Learner, Lesson, Said, shown_to
 from ...problem import Rows
 from ...protocol import foreign
 from .contract import Guidance, OwnModel, logits_of
-from .kept import NEW, Kept, name_of
+from .kept import NEW, Kept, name_of, untaught
 
 Make = Callable[[], OwnModel]
 Prepare = Callable[[np.ndarray], np.ndarray]  # stored inputs -> as a model gets them
@@ -72,10 +72,11 @@ def _fitted(
     )
     model = _model(fits, name_of(name), int(client))
     model.fit(rows_of(view, fits.prepare), guidance)
-    fits.kept.put(name_of(words), model)
+    made = name_of(words) if weight > 0 else untaught(name_of(words))
+    fits.kept.put(made, model)
     logits, said = logits_of(model.predict_proba(inputs), rows, fits.classes, f"client {int(client)}")
     said = said & known
-    return np.asarray(words, np.uint32), Said(np.where(said[:, None], logits, 0).astype(np.float32), said)  # pyright: ignore[reportArgumentType]
+    return np.asarray(made, np.uint32), Said(np.where(said[:, None], logits, 0).astype(np.float32), said)  # pyright: ignore[reportArgumentType]
 
 
 def _asked(fits: Fits, name: np.ndarray, inputs: np.ndarray) -> np.ndarray:

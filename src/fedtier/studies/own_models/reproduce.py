@@ -21,7 +21,7 @@ from ...experiments.outcomes import Interval, finished_rows, interval, resamplin
 from ...experiments.progress import Progress
 from ...experiments.run import begin, go_on
 from ...experiments.run_folder import RunFolder
-from ...own_code.own_models.kept import LIST, TAUGHT
+from ...own_code.own_models.listed import LIST, MIXED
 from ...reports import layout
 from ...reports.layout import Grid
 from ...storage.files import write_whole
@@ -39,7 +39,7 @@ class Told(NamedTuple):
     shared: np.ndarray | None  # [seeds] of the global model; None where there is none
     personal: np.ndarray  # [seeds, sites]
     bytes_up: float  # of one site in one round
-    taught: int | None = None  # personal models that were chosen over one that has learnt alone; None: nobody chose
+    shares: np.ndarray | None = None  # [seeds x sites] of the global model's word in the personal model; None: nobody chose
 
 
 def make(order: Order, progress: Progress) -> Product:
@@ -83,13 +83,13 @@ def _told(row: dict[str, Any], config: Config, order: Order, progress: Progress)
     return Told(
         row["title"], config, None if None in found else np.asarray(found, float),
         np.asarray([one["by_client"]["personal"] for one in finals], float), _bytes(finals) / replies,
-        _taught(folder) if config.run.personal_check else None,
+        _shares(folder) if config.run.personal_check else None,
     )  # fmt: skip
 
 
-def _taught(folder: Path) -> int:
-    seeds = json.loads((folder / LIST).read_bytes())[TAUGHT]
-    return sum(sum(of.values()) for of in seeds.values())
+def _shares(folder: Path) -> np.ndarray:
+    seeds = json.loads((folder / LIST).read_bytes())[MIXED]
+    return np.asarray([one["share"] for of in seeds.values() for one in of.values()])
 
 
 def _bytes(finals: list[Row]) -> float:
@@ -135,12 +135,20 @@ def sentences(told: list[Told]) -> list[str]:
     alone, lines = told[0], []
     for one in told[1:]:
         better = one.personal - alone.personal
-        chose = "" if one.taught is None else f"; {one.taught} sites chose the model that was taught"
         lines.append(
-            f"{one.title}: {int((better >= 0).sum())} of {better.size} personal models are no worse than their site alone; "
-            f"mean difference {_signed(one, better.mean(axis=1), 'personal')}, the worst {100 * better.min():+.1f}{chose}"
+            f"{one.title}: {int((better >= 0).sum())} of {better.size} personal models are no worse than their site alone, "
+            f"{int((better > 0).sum())} better; mean difference {_signed(one, better.mean(axis=1), 'personal')}, from "
+            f"{100 * better.min():+.1f} to {100 * better.max():+.1f}{_chose(one)}"
         )
     return lines
+
+
+def _chose(one: Told) -> str:
+    if one.shares is None:
+        return ""
+    taken = one.shares[one.shares > 0]
+    how = f", {taken.mean():.2f} on average" if len(taken) else ""
+    return f"; {len(taken)} sites let the global model's word count beside their own{how}"
 
 
 def _interval(one: Told, values: np.ndarray, what: str) -> Interval:
@@ -159,7 +167,8 @@ def _signed(one: Told, values: np.ndarray, what: str = "global") -> str:
 
 def _plain(one: Told) -> dict[str, Any]:
     shared = None if one.shared is None else one.shared.tolist()
-    return {"global": shared, "personal": one.personal.tolist(), "bytes_up": one.bytes_up, "taught": one.taught}
+    shares = None if one.shares is None else one.shares.tolist()
+    return {"global": shared, "personal": one.personal.tolist(), "bytes_up": one.bytes_up, "shares": shares}
 
 
 def _write(folder: Path, grids: list[Grid], lines: list[str], content: dict[str, Any]) -> list[str]:
