@@ -195,20 +195,33 @@ def test_a_row_of_nan_says_nothing_of_that_row():
     assert said.tolist() == [True, False] and np.isfinite(logits).all()
 
 
+class Marked:
+    """A model that is nothing but its mark."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def fit(self, rows, guidance):
+        pass
+
+    def predict_proba(self, inputs):
+        return np.ones((len(inputs), 1))
+
+
 def test_what_cannot_be_kept_is_refused_in_words():
     with pytest.raises(FedtierError, match="cannot be kept"):
-        Kept().put((1, 2), lambda: None)
+        Kept().put((1, 2), Marked(lambda: None))
 
 
 def test_models_are_kept_by_their_names_and_go_when_no_checkpoint_names_them(tmp_path):
     kept = Kept()
-    kept.put((1, 2), {"a": 1})
+    kept.put((1, 2), Marked(1))
     kept.move_to(tmp_path / "own")
-    kept.put((3, 4), {"a": 2})
-    kept.put((5, 6), {"a": 3})
-    assert Kept(tmp_path / "own").get((1, 2)) == {"a": 1}
+    kept.put((3, 4), Marked(2))
+    kept.put((5, 6), Marked(3))
+    assert Kept(tmp_path / "own").get((1, 2)).mark == 1
     kept.prune(names_in(np.asarray([[1, 2]], np.uint32)))  # the first time nothing goes: an older checkpoint may name it
-    assert kept.get((3, 4)) == {"a": 2}
+    assert kept.get((3, 4)).mark == 2
     kept.prune({(3, 4)})
     assert sorted(file.stem for file in (tmp_path / "own").iterdir()) == ["0000000100000002", "0000000300000004"]
     with pytest.raises(FedtierError, match="is not in"):

@@ -145,10 +145,12 @@ def test_what_a_client_has_learnt_alone_is_what_it_would_have_without_the_others
     without, before, _ = personal(view, SURE, guidance=0.0)
     chosen, after, method = personal(view, SURE, guidance=0.5, check=0.25)
     assert isinstance(chosen, Mixed) and float(chosen.share) == 0
-    assert pickle.dumps(after.get(name_of(chosen.own))) == pickle.dumps(before.get(name_of(without)))
-    assert len(after.get(name_of(chosen.own)).fits) == 3
+    assert pickle.dumps(after.get(name_of(np.asarray(chosen.own)))) == pickle.dumps(before.get(name_of(np.asarray(without))))
+    assert len(after.get(name_of(np.asarray(chosen.own))).fits) == 3
     outputs = method.predict(chosen, view)(jnp.zeros((2, 1)))
-    np.testing.assert_array_equal(np.asarray(outputs), np.log(np.float32(after.get(name_of(chosen.own)).predict_proba([0, 0]))))
+    np.testing.assert_array_equal(
+        np.asarray(outputs), np.log(np.float32(after.get(name_of(np.asarray(chosen.own))).predict_proba([0, 0])))
+    )
 
 
 def test_a_client_lets_the_global_model_count_as_much_as_serves_it_and_by_its_own_frequencies():
@@ -160,7 +162,7 @@ def test_a_client_lets_the_global_model_count_as_much_as_serves_it_and_by_its_ow
     np.testing.assert_allclose(np.asarray(chosen.odds), odds, rtol=1e-5)
     told = x * odds / (x * odds).sum()
     assert float(chosen.share) > 0
-    own = kept.get(name_of(chosen.own)).predict_proba([0])
+    own = kept.get(name_of(np.asarray(chosen.own))).predict_proba([0])
     wanted = (1 - float(chosen.share)) * own + float(chosen.share) * told
     np.testing.assert_allclose(np.exp(np.asarray(method.predict(chosen, view_of(TURNS))(jnp.zeros((1, 1))))), wanted, rtol=1e-5)
 
