@@ -57,8 +57,7 @@ def test_between_sites_the_numbers_are_those_of_the_simulation_and_each_site_pre
     chosen = json.loads((simulated.folder / "own.json").read_text())["mixed"]["0"]
     files = [next((tmp_path / "fed" / "state" / str(k)).rglob("own.json")) for k in range(CLIENTS)]
     told = [json.loads(file.read_text())["mixed"]["0"][f"site-{k}"] for k, file in enumerate(files)]
-    assert [one["share"] for one in told] == [one["share"] for one in chosen.values()]
-    np.testing.assert_allclose([one["odds"] for one in told], [one["odds"] for one in chosen.values()], rtol=1e-5)
+    assert told == list(chosen.values())
 
 
 @pytest.mark.slow

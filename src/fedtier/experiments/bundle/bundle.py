@@ -119,7 +119,7 @@ class Bundle:
             own = logits_of(found.predict_proba(inputs), len(inputs), self.about.recipe.outputs, str(client))[0]
             if not isinstance(found, WithGlobal):
                 return own
-            return np.asarray(mixed(own, self.outputs(inputs), found.share, found.odds))
+            return np.asarray(mixed(own, self.outputs(inputs), found.share))
         parameters = trees.map(jax.numpy.asarray, found)
         return apply_in_blocks(self._apply, parameters, inputs)
 

@@ -29,7 +29,7 @@ from ..method import ClientSpec, Method, Turn
 from .choice import Evidence, dealt, decided, evidence, evidence_asked, losses
 from .divergences import Outputs
 from .learners import Learner, Lesson, model_of, shown_to
-from .mixture import Mixed, mixed, odds_of, predicting
+from .mixture import Mixed, mixed, predicting
 
 SHARES = np.arange(11) / 10  # of the global model's word, from which a client chooses
 
@@ -96,10 +96,9 @@ class Guard(NamedTuple):
 
     def personal_model(self, state: Guarded, x: PyTree | None, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
         alone = self._alone(state.alone, view, spec, turn, Tag.PERSONAL)
-        odds = odds_of(model_of(self.problem, "check"), x, view) if self.mixes else jnp.ones(())
-        taken = decided(self._evidence(self._tried(state.trials, x, view, spec, turn), x, odds, view))
+        taken = decided(self._evidence(self._tried(state.trials, x, view, spec, turn), x, view))
         if self.mixes:
-            return Mixed(alone, x, jnp.asarray(SHARES, jnp.float32)[taken], odds)
+            return Mixed(alone, x, jnp.asarray(SHARES, jnp.float32)[taken])
         return trees.where(taken > 0, self.method.personal_model(state.client, x, view, spec, turn), alone)
 
     def _alone(self, state: PyTree, view: View, spec: ClientSpec, turn: Turn, tag: Tag) -> PyTree:
@@ -116,7 +115,7 @@ class Guard(NamedTuple):
 
         return jax.vmap(one)(jnp.arange(self.parts), trials)
 
-    def _evidence(self, tried: Trial, x: PyTree | None, odds: Float[Array, "..."], view: View) -> Evidence:
+    def _evidence(self, tried: Trial, x: PyTree | None, view: View) -> Evidence:
         def of(part: Int[Array, ""], one: Trial) -> Evidence:
             kept = dealt(view, part, self.parts)[1]
 
@@ -125,7 +124,7 @@ class Guard(NamedTuple):
                 if not self.mixes:
                     return jnp.stack([losses(own, rows), losses(self._outputs(one.client, kept, rows), rows)])
                 said = model_of(self.problem, "check").apply(x, rows.inputs)
-                return jnp.stack([losses(mixed(own, said, a, odds), rows) for a in SHARES.tolist()])
+                return jnp.stack([losses(mixed(own, said, a), rows) for a in SHARES.tolist()])
 
             return evidence(lost, kept) if self.learner.predict is None else evidence_asked(lost, kept, 2 + 9 * self.mixes)
 

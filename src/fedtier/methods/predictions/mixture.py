@@ -1,11 +1,9 @@
-"""A client's own model and the global one together: p = (1 - a) y_i's probabilities + a x~, the share a chosen by the client.
+"""A client's own model and the global one together: log p = (1 - a) log y_i + a log x, up to a constant; the client chooses a.
 
-    x~_c  in proportion to  x_c pi_c / q_c      pi: how often the client's own rows have class c, one row more of each class
-                                                q:  how likely x thinks class c, on average over the rows that are shown
-
-x has learnt from rows of all, and a client may have few classes: x~ is what x says where classes come as often as they do there
-(Saerens, Latinne, Decaestecker, "Adjusting the Outputs of a Classifier to New a Priori Probabilities", Neural Computation
-2002). A client knows both frequencies without being told: its own labels, and what x says of the rows that it is shown.
+y_i and x stand for probabilities, of which 2 % are dealt out evenly first, so that no model rules a class out for both. This
+is the logarithmic opinion pool (Genest, Zidek, "Combining Probability Distributions", Statistical Science 1986). How often the
+client has each class is in y_i already; to correct x for it as well, and the mean of the probabilities themselves, were tried
+and gained less (docs/own-models.md).
 """
 
 from __future__ import annotations
@@ -22,9 +20,8 @@ from ...federation import View
 from ...problem import Model
 from ..method import Predict
 from .divergences import Outputs
-from .learners import outputs_at, shown_to
 
-LEAST = 1e-6  # of a probability, where it divides or a logarithm is taken of it
+EVENLY = 0.02  # of each model's probability
 
 
 class Mixed(NamedTuple):
@@ -33,26 +30,18 @@ class Mixed(NamedTuple):
     own: PyTree  # the client's own, whatever its learner keeps
     x: PyTree  # the global model
     share: Float[Array, ""]  # a
-    odds: Float[Array, "C"]  # pi / q
-
-
-def odds_of(model: Model, x: PyTree, view: View) -> Float[Array, "C"]:
-    """pi / q of a client with the rows of `view`."""
-    shown = shown_to(view)
-    said = jnp.where(shown.known[:, None], jax.nn.softmax(outputs_at(model, x, shown)), 0.0)
-    q = jnp.sum(said, axis=0) / jnp.maximum(jnp.sum(shown.known), 1)
-    inside = jnp.arange(view.index.shape[0]) - view.start
-    own = (inside >= 0) & (inside < view.size)
-    counts = own.astype(jnp.float32) @ jax.nn.one_hot(view.arrays.labels[view.index], q.shape[0]) + 1.0
-    return counts / jnp.sum(counts) / jnp.maximum(q, LEAST)
 
 
 @jax.jit  # one program instead of a dozen, where nothing around it is compiled
-def mixed(own: ArrayLike, x: ArrayLike, share: ArrayLike, odds: ArrayLike) -> Outputs:
-    """The logarithm of p, from the outputs of both; at a = 0 the client's own outputs, to the bit."""
-    own, x, share, odds = (jnp.asarray(a, jnp.float32) for a in (own, x, share, odds))
-    p = (1.0 - share) * jax.nn.softmax(own) + share * jax.nn.softmax(x + jnp.log(odds)[None])
-    return jnp.where(share > 0, jnp.log(jnp.maximum(p, LEAST)), own)
+def mixed(own: ArrayLike, x: ArrayLike, share: ArrayLike) -> Outputs:
+    """log p up to a constant, from the outputs of both; at a = 0 the client's own outputs, to the bit."""
+    own, x, share = (jnp.asarray(a, jnp.float32) for a in (own, x, share))
+    pooled = (1.0 - share) * _log_shares(own) + share * _log_shares(x)
+    return jnp.where(share > 0, pooled, own)
+
+
+def _log_shares(outputs: Outputs) -> Outputs:
+    return jnp.log((1 - EVENLY) * jax.nn.softmax(outputs) + EVENLY / outputs.shape[-1])
 
 
 def predicting(model: Model, predict: Predict) -> Predict:
@@ -60,6 +49,6 @@ def predicting(model: Model, predict: Predict) -> Predict:
 
     def of(y: Mixed, view: View) -> Callable[..., PyTree]:
         own = predict(y.own, view)
-        return lambda inputs: mixed(own(inputs), model.apply(y.x, jnp.asarray(inputs)), y.share, y.odds)
+        return lambda inputs: mixed(own(inputs), model.apply(y.x, jnp.asarray(inputs)), y.share)
 
     return of

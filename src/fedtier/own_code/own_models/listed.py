@@ -1,10 +1,9 @@
 """The list in a run's folder, or a site's: which file is whose personal model, and what clients took that chose (`guard`).
 
-    {"0": {"site-1": "e146729ccb38a8b3"}, "mixed": {"0": {"site-1": {"share": 0.3, "odds": [...]}}}}
+    {"0": {"site-1": "e146729ccb38a8b3"}, "mixed": {"0": {"site-1": 0.3}}}
 
-by seed and client. "mixed" has the share of the global model's word beside the client's own, 0 where it has learnt alone, and
-by how much more often the client has each class than the global model expects; "taught", where that is the choice, whether the
-model is the one that was taught.
+by seed and client. "mixed" has the share of the global model's word beside the client's own, 0 where it has learnt alone
+(`mixture`); "taught", where that is the choice, whether the model is the one that was taught.
 """
 
 from __future__ import annotations
@@ -35,14 +34,13 @@ class Listed(NamedTuple):
 
     file: str
     key: str  # MIXED or TAUGHT
-    taken: dict[str, Any] | bool
+    taken: float | bool
 
 
 def listed(y: PyTree, turn: Turn) -> Listed:
     """Of the personal model y that was made in this turn."""
     if isinstance(y, Mixed):
-        taken = {"share": round(float(y.share), 6), "odds": np.asarray(y.odds, float).tolist()}
-        return Listed(hex_of(name_of(np.asarray(y.own))), MIXED, taken)
+        return Listed(hex_of(name_of(np.asarray(y.own))), MIXED, round(float(y.share), 6))
     name, drawn = name_of(np.asarray(y)), name_of(np.asarray(jax.random.key_data(keys.at(turn.key, Tag.PERSONAL))))
     return Listed(hex_of(name), TAUGHT, name != untaught(drawn))
 
@@ -61,7 +59,6 @@ class WithGlobal(NamedTuple):
 
     own: OwnModel
     share: float
-    odds: np.ndarray  # [C]
 
     def fit(self, rows: Rows, guidance: Guidance) -> object:
         return self.own.fit(rows, guidance)
@@ -74,14 +71,14 @@ class OwnStored(Mapping[str, OwnModel]):
     """Models of clients' own in a run's folder, each read when it is asked for. They are pickles: read them
     from runs of your own alone."""
 
-    def __init__(self, folder: Path, names: Mapping[str, str], taken: Mapping[str, dict[str, Any]]) -> None:
-        self.kept, self.names, self.taken = Kept(folder), names, taken
+    def __init__(self, folder: Path, names: Mapping[str, str], shares: Mapping[str, float]) -> None:
+        self.kept, self.names, self.shares = Kept(folder), names, shares
 
     def __getitem__(self, client: str) -> OwnModel:
         word = self.names[client]
         model = self.kept.get((int(word[:8], 16), int(word[8:], 16)))
-        taken = self.taken.get(client, {"share": 0})
-        return WithGlobal(model, taken["share"], np.asarray(taken["odds"], np.float32)) if taken["share"] else model
+        share = self.shares.get(client, 0.0)
+        return WithGlobal(model, share) if share else model
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

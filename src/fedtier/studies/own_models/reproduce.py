@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...experiments import config as configuration
-from ...experiments.assemble import assemble
+from ...experiments.assemble import Experiment, assemble
 from ...experiments.config import Config
 from ...experiments.metric_row import Row
 from ...experiments.outcomes import Interval, finished_rows, interval, resampling_ratio
@@ -26,9 +26,13 @@ from ...reports import layout
 from ...reports.layout import Grid
 from ...storage.files import write_whole
 from ..study import Order, Product
+from .frequencies import accuracies
 
 PUBLIC = 1000
-NOTE = "accuracies in per cent: mean ± half-width of the 95 % interval over seeds; differences are of the same seeds"
+NOTE = (
+    "accuracies in per cent: mean ± half-width of the 95 % interval over seeds; differences are of the same seeds; personal "
+    "models on test rows, each class counting as often as the site has it"
+)
 
 
 class Told(NamedTuple):
@@ -37,9 +41,10 @@ class Told(NamedTuple):
     title: str
     config: Config
     shared: np.ndarray | None  # [seeds] of the global model; None where there is none
-    personal: np.ndarray  # [seeds, sites]
+    personal: np.ndarray  # [seeds, sites] on test rows with the site's frequencies of classes (`frequencies`)
+    held: np.ndarray  # [seeds, sites] on the rows that the site holds back
     bytes_up: float  # of one site in one round
-    shares: np.ndarray | None = None  # [seeds x sites] of the global model's word in the personal model; None: nobody chose
+    shares: np.ndarray | None = None  # [seeds, sites] of the global model's word in the personal model; None: nobody chose
 
 
 def make(order: Order, progress: Progress) -> Product:
@@ -50,7 +55,9 @@ def make(order: Order, progress: Progress) -> Product:
     settings = [*(quick["set"] if order.quick else ()), *order.settings]
     public = quick["public"] if order.quick else PUBLIC
     wanted = [row for row in rows if not order.only or row["title"] in (rows[0]["title"], *order.only)]
-    told = [_told(row, _config(tables, row, public, settings), order, progress) for row in wanted]
+    configs = [_config(tables, row, public, settings) for row in wanted]
+    dealt = assemble(configs[0])  # all rows of the table have its rows
+    told = [_told(row, config, dealt, order, progress) for row, config in zip(wanted, configs, strict=True)]
     grids, lines = [grid(told), by_site(told)], sentences(told)
     if order.quick:
         lines.append("quick, not the full result")
@@ -71,7 +78,7 @@ def _config(tables: dict[str, Any], row: dict[str, Any], public: int, settings: 
     return configuration.validate(configuration.with_settings(given, settings))
 
 
-def _told(row: dict[str, Any], config: Config, order: Order, progress: Progress) -> Told:
+def _told(row: dict[str, Any], config: Config, dealt: Experiment, order: Order, progress: Progress) -> Told:
     folder = order.store / f"own-models-{config.digest()}"
     with RunFolder(folder).held() as files:
         finals = finished_rows(folder, config)
@@ -81,7 +88,7 @@ def _told(row: dict[str, Any], config: Config, order: Order, progress: Progress)
     found = [one["global_accuracy"] for one in finals]
     replies = config.run.rounds * config.data.clients
     return Told(
-        row["title"], config, None if None in found else np.asarray(found, float),
+        row["title"], config, None if None in found else np.asarray(found, float), accuracies(dealt, folder),
         np.asarray([one["by_client"]["personal"] for one in finals], float), _bytes(finals) / replies,
         _shares(folder) if config.run.personal_check else None,
     )  # fmt: skip
@@ -89,7 +96,7 @@ def _told(row: dict[str, Any], config: Config, order: Order, progress: Progress)
 
 def _shares(folder: Path) -> np.ndarray:
     seeds = json.loads((folder / LIST).read_bytes())[MIXED]
-    return np.asarray([one["share"] for of in seeds.values() for one in of.values()])
+    return np.asarray([list(of.values()) for of in seeds.values()], float)
 
 
 def _bytes(finals: list[Row]) -> float:
@@ -102,15 +109,15 @@ def grid(told: list[Told]) -> Grid:
     rows = []
     for one in told:
         gain = "" if one is alone or one.shared is None or alone.shared is None else _signed(one, one.shared - alone.shared)
-        shared = "none" if one.shared is None else _number(one, one.shared, "global")
-        worst = _number(one, one.personal.min(axis=1), "personal")
-        better = "" if one is alone else _signed(one, one.personal.min(axis=1) - alone.personal.min(axis=1), "personal")
+        shared = "none" if one.shared is None else _number(one, one.shared)
+        worst = _number(one, one.personal.min(axis=1))
+        better = "" if one is alone else _signed(one, one.personal.min(axis=1) - alone.personal.min(axis=1))
         rows.append(
             [
                 one.title,
                 shared,
                 gain,
-                _number(one, one.personal.mean(axis=1), "personal"),
+                _number(one, one.personal.mean(axis=1)),
                 worst,
                 better,
                 f"{one.bytes_up:,.0f}",
@@ -126,7 +133,7 @@ def grid(told: list[Told]) -> Grid:
 def by_site(told: list[Told]) -> Grid:
     """A row a method, a column a site."""
     kinds = [str(word).partition("(")[0] for word in told[0].config.clients.models]
-    rows = [[one.title, *(_number(one, one.personal[:, k], "personal") for k in range(len(kinds)))] for one in told]
+    rows = [[one.title, *(_number(one, one.personal[:, k]) for k in range(len(kinds)))] for one in told]
     return Grid(["method", *kinds], rows, left=1)
 
 
@@ -136,11 +143,18 @@ def sentences(told: list[Told]) -> list[str]:
     for one in told[1:]:
         better = one.personal - alone.personal
         lines.append(
-            f"{one.title}: {int((better >= 0).sum())} of {better.size} personal models are no worse than their site alone, "
-            f"{int((better > 0).sum())} better; mean difference {_signed(one, better.mean(axis=1), 'personal')}, from "
-            f"{100 * better.min():+.1f} to {100 * better.max():+.1f}{_chose(one)}"
+            f"{one.title}: {_below(better)}; mean difference {_signed(one, better.mean(axis=1))}{_chose(one)}. "
+            f"On the rows that sites hold back: {_below(one.held - alone.held)}; mean difference "
+            f"{_signed(one, (one.held - alone.held).mean(axis=1), 'personal')}"
         )
     return lines
+
+
+def _below(better: np.ndarray) -> str:
+    counts = (
+        f"{int((better < 0).sum())} of {better.size} personal models are worse than their site alone, {int((better > 0).sum())}"
+    )
+    return f"{counts} better ({100 * better.min():+.1f} to {100 * better.max():+.1f})"
 
 
 def _chose(one: Told) -> str:
@@ -155,8 +169,8 @@ def _interval(one: Told, values: np.ndarray, what: str) -> Interval:
     return interval(values, resampling_ratio(one.config, what))
 
 
-def _number(one: Told, values: np.ndarray, what: str) -> str:
-    found = _interval(one, 100 * values, what)
+def _number(one: Told, values: np.ndarray) -> str:
+    found = _interval(one, 100 * values, "global")
     return f"{found.mean:.1f}" + ("" if np.isnan(found.half) else f" ± {found.half:.1f}")
 
 
@@ -168,7 +182,8 @@ def _signed(one: Told, values: np.ndarray, what: str = "global") -> str:
 def _plain(one: Told) -> dict[str, Any]:
     shared = None if one.shared is None else one.shared.tolist()
     shares = None if one.shares is None else one.shares.tolist()
-    return {"global": shared, "personal": one.personal.tolist(), "bytes_up": one.bytes_up, "shares": shares}
+    lists = {"personal": one.personal.tolist(), "held": one.held.tolist()}
+    return {"global": shared, **lists, "bytes_up": one.bytes_up, "shares": shares}
 
 
 def _write(folder: Path, grids: list[Grid], lines: list[str], content: dict[str, Any]) -> list[str]:
