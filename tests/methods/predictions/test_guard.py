@@ -129,7 +129,7 @@ class Memory:
 
 
 def personal(view, z, **options):
-    """(the personal model after two rounds, what is kept) of a client with a model of its own."""
+    """(the personal model after two rounds, the state then, what is kept, the method) of a client with a model of its own."""
     kept = Kept()
     method = codistil(PROBLEM, learner=learner_of([Memory], kept, lambda a: a, CLASSES), public_rows=P, **options)
     z = jnp.asarray(z, jnp.float32)
@@ -137,20 +137,20 @@ def personal(view, z, **options):
     for number in range(2):
         turn = TURN._replace(round=jnp.asarray(number), key=keys.at(TURN.key, number))
         state, _ = method.local(state, Shared(jnp.tile(z, (P, 1))), (), view, SPEC, turn)
-    return method.personal_model(state, z, view, SPEC, TURN), kept, method
+    return method.personal_model(state, z, view, SPEC, TURN), state, kept, method
 
 
 def test_what_a_client_has_learnt_alone_is_what_it_would_have_without_the_others_to_the_bit():
     view = view_of([1, 1, 1, 0, 1, 1, 1, 2])
-    without, before, _ = personal(view, WISE, guidance=0.0)
-    chosen, after, method = personal(view, WISE, guidance=0.5, check=0.25)
+    without, _, before, _ = personal(view, WISE, guidance=0.0)
+    chosen, state, after, method = personal(view, WISE, guidance=0.5, check=0.25)
     assert isinstance(chosen, Mixed) and float(chosen.share) == 0
-    assert pickle.dumps(after.get(name_of(np.asarray(chosen.own)))) == pickle.dumps(before.get(name_of(np.asarray(without))))
-    assert len(after.get(name_of(np.asarray(chosen.own))).fits) == 3
+    alone = after.get(name_of(np.asarray(chosen.own)))
+    assert pickle.dumps(alone) == pickle.dumps(before.get(name_of(np.asarray(without)))) and len(alone.fits) == 3
+    taught = after.get(name_of(np.asarray(state.client.y)))  # has the same draws, and is another model
+    assert [(fit[0], fit[1]) for fit in taught.fits] == [(fit[0], 0.5) for fit in alone.fits[:2]]
     outputs = method.predict(chosen, view)(jnp.zeros((2, 1)))
-    np.testing.assert_array_equal(
-        np.asarray(outputs), np.log(np.float32(after.get(name_of(np.asarray(chosen.own))).predict_proba([0, 0])))
-    )
+    np.testing.assert_array_equal(np.asarray(outputs), np.log(np.float32(alone.predict_proba([0, 0]))))
 
 
 def pooled(own, x, share):
@@ -168,7 +168,7 @@ def test_a_client_lets_the_global_model_count_as_much_as_serves_it(x, share):
     scores = [np.sum((pooled(own, said, a) - label) ** 2) for a in np.arange(1, 11) / 10]
     scores = [np.sum((own - label) ** 2), *scores]
     assert np.argmin(scores) / 10 == share
-    chosen, kept, method = personal(view_of(TURNS), x, check=0.25)
+    chosen, _, kept, method = personal(view_of(TURNS), x, check=0.25)
     assert isinstance(chosen, Mixed) and float(chosen.share) == pytest.approx(share)
     model = kept.get(name_of(np.asarray(chosen.own))).predict_proba([0])[0]
     wanted = pooled(model, said, share)
