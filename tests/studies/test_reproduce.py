@@ -15,9 +15,10 @@ from fedtier.experiments.grids import points_of
 from fedtier.experiments.outcomes import Outcome
 from fedtier.experiments.progress import Progress
 from fedtier.methods import METHODS
+from fedtier.reports.load_runs import Curve
 from fedtier.studies import catalogue
 from fedtier.studies.methods import reproduce as all_methods
-from fedtier.studies.paper import implicit, orderings, reproduce, table
+from fedtier.studies.paper import implicit, local_steps, orderings, reproduce, table
 from fedtier.studies.study import Order
 
 from ..datasets import layouts
@@ -251,20 +252,53 @@ def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mni
     code, out, err = fedtier(*words)
     assert code == 0, err
     methods = [cell["method"] for cell in json.loads(out)["cells"]]
-    assert methods == ["ZO-HFL, as published", "ZO-HFL, as published, tau = 5", "ZO-HFL, as published, tau = 50"]
+    row = "ZO-HFL, as published"
+    assert methods == [f"{row}{rest}" for rest in (", tau = 5", "", ", tau = 50", ", tau = 5, mu = 1", ", tau = 50, mu = 1")]
+    content = json.loads(out)
+    assert [line.partition(": ")[0] for line in content["sentences"]] == 2 * [f"{row} on mnist (0.1, 10 %)"]
+    mus = {
+        tables["method"]["proximity"]
+        for file in (tmp_path / "cells").glob("*/config.toml")
+        if (tables := configuration.read_toml(file))
+    }
+    assert mus == {0.1, 1.0}  # what is tuned for the row does not undo the larger mu
     picture = (tmp_path / "figures" / "figure2.svg").read_text()
-    assert all(f"τ = {tau}" in picture for tau in (5, 20, 50)) and "mnist (0.1, 10 %)" in picture
+    assert all(f"τ = {tau}" in picture for tau in (5, 20, 50)) and all(
+        word in picture for word in ("(0.1, 10 %)", "mnist", "larger μ")
+    )
     code, _, err = fedtier(
         "reproduce", "table1", "--quick", *options(tiny), "--store", "cells", "--only", "zo-hfl published 0.1"
     )
     assert code == 0 and err.count("found in the store") == 1
 
 
+def test_the_sentences_about_local_steps_compare_mean_losses_seed_by_seed():
+    def curve(setting, *losses):
+        rows = [{"round": r, "seed": seed, "global_loss": a} for seed, seen in enumerate(losses) for r, a in enumerate(seen)]
+        return Curve("", setting, "zo_hfl", configuration.load_config(None), Path(), rows, [], True, None)
+
+    about = {"methods": ["Z"], "taus": [5, 50], "mu": {"Z": 7.0}}
+    key = local_steps.Key
+    curves = {
+        key("Z", 5.0): [curve("a", [9, 1.0, 3.0], [9, 2.0, 2.0]), curve("b", [9, 1.0], [9, 1.0])],
+        key("Z", 50.0): [curve("a", [9, 0.5, 1.5], [9, 1.0, 0.98]), curve("b", [9, 0.0], [9, 2.0])],
+        key("Z", 5.0, 7.0): [curve("b", [9, 1.5], [9, 1.5])],
+        key("Z", 50.0, 7.0): [curve("b", [9, 1.1], [9, 1.1])],
+    }
+    first, second, third = local_steps.sentences(curves, about)
+    assert first.startswith("Z on a: tau = 50 instead of 5 changes the loss by -1.0050 ± 0.0635, faster")  # -1 and -1.01
+    assert second.startswith("Z on b: tau = 50 instead of 5 changes the loss by +0.0000") and second.endswith("not told apart")
+    assert "at tau = 50 mu = 7 changes it by +0.1000" in third and third.endswith("by -0.4000 ± 0.0000, faster")
+
+
 @pytest.mark.slow
 @pytest.mark.checked
 def test_figure_3_is_the_closed_form_and_smoothing_sees_past_the_flat_part(fedtier, tmp_path):
     grid = np.linspace(-2, 1, 301)
-    np.testing.assert_allclose(implicit.solved(grid), 0.5 * (grid + 1 - np.maximum(grid, 0)) ** 2, atol=1e-6)
+    np.testing.assert_allclose(implicit.solved(grid[:, None]), 0.5 * (grid + 1 - np.maximum(grid, 0)) ** 2, atol=1e-6)
+    found = implicit.picture([0.5], -2.0, 1.0, start=0.2, rounds=1, server_lr="constant(0.05)")
+    one = implicit.f(found.plane)  # n = 2: a sum over the coordinates
+    np.testing.assert_allclose(found.surface, one[:, None] + one[None, :], atol=1e-6)
     for eta in (0.1, 0.5):  # against a plain mean over 4,001 points
         means = [np.mean(implicit.f(x + eta * np.linspace(-1, 1, 4001))) for x in grid[::30]]
         np.testing.assert_allclose(implicit.smooth(grid[::30], eta), means, atol=1e-3)

@@ -1,50 +1,55 @@
-"""The pictures of figure 2 (convergence) and figure 3 (the implicit function of the appendix)."""
+"""The pictures of figure 2 (the loss by local steps) and figure 3 (the implicit function of the appendix)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 
 from ...reports.load_runs import Curve, band
 from ...reports.plots import INK, STYLE
-from ...reports.style import MEASURES, Measure, looks
+from ...reports.style import MEASURES, Measure
 from .implicit import Picture
+from .local_steps import Key
 
-LOSS, ACCURACY = MEASURES[0], MEASURES[1]
+LOSS = MEASURES[0]
 SHADES = ("#9ECAE1", "#4292C6", "#08306B", "#000000")  # a parameter that grows: from light to dark
-STROKES = ("-", "--", ":", "-.")
 
 
 @mpl.rc_context(STYLE)
-def convergence(methods: Sequence[Curve], varied: dict[tuple[str, float], list[Curve]]) -> Figure:
-    """A column per setting. Rows: test loss, accuracy, then accuracy for each (method, tau) of `varied`."""
-    settings = list(dict.fromkeys(curve.setting for curve in methods))
-    figure = Figure(figsize=(3.1 * len(settings) + 0.4, 7.2), layout="constrained")
-    grid = figure.subplots(3, len(settings), squeeze=False, sharex="col", sharey="row")
-    look = looks(methods)
-    for column, setting in zip(grid.T, settings, strict=True):
-        column[0].set_title(setting)
-        for curve in (c for c in methods if c.setting == setting):
-            for axes, measure in zip(column, (LOSS, ACCURACY), strict=False):
-                stroke = "--" if curve.name == "fedprox" else "-"  # it lies on FedAvg
-                _line(axes, curve, measure, curve.method, look[curve.method].colour, stroke)
-        shades = {tau: SHADES[k] for k, tau in enumerate(sorted({tau for _, tau in varied}))}
-        strokes = {method: STROKES[k] for k, method in enumerate(dict.fromkeys(method for method, _ in varied))}
-        for (method, tau), curves in varied.items():
-            for curve in (c for c in curves if c.setting == setting):
-                _line(column[2], curve, ACCURACY, f"{method}, τ = {tau:g}", shades[tau], strokes[method])
-        column[2].set_xlabel("rounds")
-    for axes, words in zip(grid[:, 0], ("test loss", "test accuracy (%)", "test accuracy (%)"), strict=True):
-        axes.set_ylabel(words)
-    _clip(grid[0], methods)
-    grid[2, 0].set_title("ZO-HFL by τ")
+def convergence(curves: dict[Key, list[Curve]]) -> Figure:
+    """The test loss for each (method, tau, mu): a row per data set and method, a column per setting; a mu is a larger one."""
+    found = [curve for several in curves.values() for curve in several]
+    rows = list(dict.fromkeys((_data_of(curve), method) for (method, _, _), several in curves.items() for curve in several))
+    columns = list(dict.fromkeys(_heterogeneity_of(curve) for curve in found))
+    figure = Figure(figsize=(3.1 * len(columns) + 0.4, 2.3 * len(rows) + 0.9), layout="constrained")
+    grid = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col", sharey="row")
+    shades = {tau: SHADES[k] for k, tau in enumerate(sorted({tau for _, tau, _ in curves}))}
+    for (method, tau, mu), several in curves.items():
+        label = f"τ = {tau:g}" if mu is None else f"τ = {tau:g}, larger μ"
+        colour, stroke = (shades[tau], "-") if mu is None else ("#D55E00", "--")
+        for curve in several:
+            axes = grid[rows.index((_data_of(curve), method)), columns.index(_heterogeneity_of(curve))]
+            _line(axes, curve, LOSS, label, colour, stroke)
+    for axes, (data, method) in zip(grid[:, 0], rows, strict=True):
+        axes.set_ylabel(f"{data}\n{method}\ntest loss")
+    for axes, setting in zip(grid[0], columns, strict=True):
+        axes.set_title(setting)
+    for axes in grid[-1]:
+        axes.set_xlabel("rounds")
     figure.align_ylabels()
-    _legend(figure, grid[1], "outside upper center", 5)
-    _legend(figure, grid[2], "outside lower center", max(1, len({tau for _, tau in varied})))
+    _legend(figure, grid[0], "outside lower center", len(shades) + 1)
     return figure
+
+
+def _data_of(curve: Curve) -> str:
+    return curve.setting.partition(" ")[0]
+
+
+def _heterogeneity_of(curve: Curve) -> str:
+    return curve.setting.partition(" ")[2]
 
 
 def _line(axes: Any, curve: Curve, measure: Measure, label: str, colour: str, stroke: str) -> None:
@@ -53,13 +58,6 @@ def _line(axes: Any, curve: Curve, measure: Measure, label: str, colour: str, st
         return
     axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(line.x, line.mean, color=colour, linestyle=stroke, linewidth=1.5, label=label)
-
-
-def _clip(row: Any, curves: Sequence[Curve]) -> None:
-    """Losses of a method that jumps about would flatten all others: the axis ends a little above the loss of round 0."""
-    starts = [r["global_loss"] for curve in curves for r in curve.rows if r["round"] == 0 and r["global_loss"] is not None]
-    if starts:
-        row[0].set_ylim(0.0, 1.15 * max(starts))
 
 
 def _legend(figure: Figure, row: Any, place: Any, columns: int) -> None:
@@ -71,9 +69,12 @@ def _legend(figure: Figure, row: Any, place: Any, columns: int) -> None:
 
 @mpl.rc_context(STYLE)
 def implicit_figure(found: Picture) -> Figure:
-    """f and its smoothed versions; slopes and estimates; the paths of ZO-HFL."""
-    figure = Figure(figsize=(9.4, 3.1), layout="constrained")
-    values, slopes, paths = figure.subplots(1, 3)
+    """f in two dimensions; in one f and its smoothed versions, slopes and estimates, the paths of ZO-HFL."""
+    figure = Figure(figsize=(9.4, 6.2), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
+    upper, lower = parts
+    _surface(upper, found)
+    values, slopes, paths = lower.subplots(1, 3)
     values.plot(found.grid, found.f, color=INK, linewidth=1.8, label="f(x, y(x))")
     # f' = x + 1 below 0 and 0 above: two pieces, so that the jump stays a jump
     for piece in (found.grid[found.grid < 0], found.grid[found.grid > 0]):
@@ -90,9 +91,25 @@ def implicit_figure(found: Picture) -> Figure:
     last = len(found.smoothed[0].path)
     paths.annotate("kink", (last, 0.0), xytext=(0, 3), textcoords="offset points", ha="right", fontsize=8, color="#666666")
     paths.annotate("minimum", (last, -1.0), xytext=(0, 3), textcoords="offset points", ha="right", fontsize=8, color="#666666")
-    values.set(title="Implicit function, smoothed", xlabel="x", ylabel="f")
+    values.set(title="n = 1: implicit function, smoothed", xlabel="x", ylabel="f")
     slopes.set(title="Slope, and what ZO-HFL estimates", xlabel="x")
     paths.set(title=f"ZO-HFL from x = {found.smoothed[0].path[0]:g}", xlabel="rounds", ylabel="x")
     for axes in (values, slopes, paths):
         axes.legend(fontsize=8)
     return figure
+
+
+def _surface(figure: Any, found: Picture) -> None:
+    """As the paper draws it, and from above: kinks where a coordinate is 0, the minimum at (-1, -1), flat beyond."""
+    bowl = figure.add_subplot(1, 2, 1, projection="3d")
+    first, second = np.meshgrid(found.plane, found.plane, indexing="ij")
+    bowl.plot_surface(first, second, found.surface, cmap="viridis", linewidth=0, antialiased=True)
+    bowl.set(title="n = 2: f(x)", xlabel="x₁", ylabel="x₂")
+    bowl.view_init(elev=28, azim=-125)
+    above = figure.add_subplot(1, 2, 2)
+    above.contour(found.plane, found.plane, found.surface.T, levels=12, cmap="viridis", linewidths=1.2)
+    for line in (above.axhline, above.axvline):
+        line(0.0, color="#666666", linewidth=0.8, linestyle=":")
+    above.plot([-1], [-1], "o", color=INK, markersize=4)
+    above.annotate("minimum", (-1, -1), xytext=(5, 5), textcoords="offset points", fontsize=8, color="#666666")
+    above.set(title="n = 2: levels of f, kinks on the dotted lines", xlabel="x₁", ylabel="x₂", aspect="equal")

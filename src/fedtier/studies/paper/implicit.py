@@ -1,4 +1,5 @@
-"""The appendix's example in one dimension, solved by the package's own solver: f(x, y(x)), its smoothed versions, estimates."""
+"""The appendix's example, solved by the package's own solver: f(x, y(x)) in two dimensions, as the paper shows it, and in one
+with its smoothed versions, estimates and paths."""
 
 from __future__ import annotations
 
@@ -30,6 +31,8 @@ class Smoothed(NamedTuple):
 
 
 class Picture(NamedTuple):
+    plane: np.ndarray  # [P] the points of each axis in two dimensions
+    surface: np.ndarray  # [P, P] f there, computed by the solver
     grid: np.ndarray
     f: np.ndarray  # computed by the solver
     probes: np.ndarray
@@ -41,14 +44,15 @@ class Picture(NamedTuple):
 
 
 def picture(etas: list[float], low: float, high: float, *, start: float, rounds: int, server_lr: str) -> Picture:
-    grid, probes = np.linspace(low, high, 601), np.linspace(low, high, 31)
+    grid, probes, plane = np.linspace(low, high, 601), np.linspace(low, high, 31), np.linspace(low, high, 61)
     around = np.asarray([[probes + eta, probes - eta] for eta in etas])
-    values = solved(np.concatenate([grid, around.ravel()]))  # one call: one compilation
+    values = solved(np.concatenate([grid, around.ravel()])[:, None])  # one call: one compilation
+    surface = solved(np.stack(np.meshgrid(plane, plane, indexing="ij"), axis=-1).reshape(-1, 2)).reshape(61, 61)
     smoothed = []
     for eta, (plus, minus) in zip(etas, values[len(grid) :].reshape(around.shape), strict=True):
         estimates = (plus - minus) / (2 * eta)  # n = 1, v = 1 or -1: the same
         smoothed.append(Smoothed(eta, smooth(grid, eta), slope(grid, eta), estimates, walk(eta, start, rounds, server_lr)))
-    return Picture(grid, values[: len(grid)], probes, smoothed)
+    return Picture(plane, surface, grid, values[: len(grid)], probes, smoothed)
 
 
 def f(x: np.ndarray) -> np.ndarray:
@@ -71,7 +75,7 @@ def slope(x: np.ndarray, eta: float) -> np.ndarray:
 
 
 def solved(x: np.ndarray) -> np.ndarray:
-    """f(x, y) with y from the lower-level solver."""
+    """f(x, y) with y from the lower-level solver, at every row of x [P, n]."""
     problem, spec = orthant_example(), Spec(jnp.ones(()), jnp.asarray(jnp.inf), jnp.ones(()))
     solve = projected_sgd(EXACT, batch=1).lower_level(problem)
     view = View(jnp.zeros((1, 1)), jnp.arange(1), jnp.asarray(0), jnp.asarray(1))
@@ -80,7 +84,7 @@ def solved(x: np.ndarray) -> np.ndarray:
     def values(points: Array, view: View) -> Array:
         return jax.vmap(lambda p: problem.f2(p, solve(p, p, view, spec, 1, keys.root(0)), spec))(points)
 
-    return np.asarray(values(jnp.asarray(x, jnp.float32)[:, None], view), np.float64)
+    return np.asarray(values(jnp.asarray(x, jnp.float32), view), np.float64)
 
 
 def walk(eta: float, start: float, rounds: int, server_lr: str) -> np.ndarray:

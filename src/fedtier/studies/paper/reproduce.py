@@ -20,13 +20,13 @@ from matplotlib.figure import Figure
 from ...errors import require
 from ...experiments import comparison, label_counts, outcomes
 from ...experiments import config as configuration
+from ...experiments.jobs import run_in_processes
 from ...experiments.progress import Progress
 from ...reports import layout, load_runs, plots
-from ...reports.load_runs import Curve
 from ...reports.terminal import label_counts_table
 from ...storage.files import make_folder, write_whole
 from ..study import Order, Product, comparison_for
-from . import figures, implicit, table
+from . import figures, implicit, local_steps, table
 from .orderings import orderings, published, summary
 
 
@@ -50,7 +50,7 @@ def load_tables(name: str) -> dict[str, Any]:
 def table1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
     wanted, about = comparison_for(order, tables), tables["paper"]
     paper = published(about, [m["label"] for m in tables["methods"]], [s["label"] for s in tables["settings"]])
-    outcome = outcomes.run_cells(wanted, progress, any_version=order.any_version)
+    outcome = _run(order, wanted, progress)
     found = orderings(outcome, paper)
     how, grids = _how(order, outcome), table.grids(outcome, paper)
     sentences = [ordering.sentence() for ordering in found]
@@ -78,34 +78,25 @@ def figure1(order: Order, tables: dict[str, Any], progress: Progress) -> Product
 
 def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
     about = tables["figure"]
-    entries = {entry["label"]: entry for entry in tables["methods"]}
-    pairs = [(label, float(tau)) for label in about["varied"] for tau in about["taus"]]
-    variants = {(label, tau): _with_tau(entries[label], tau, tables) for label, tau in pairs}
-    methods = [entries[label] for label in about["methods"]]
-    methods += [entry for entry in variants.values() if entry not in methods]
-    order = order._replace(only=order.only or tuple(about["only"]))
-    pairs_here = [(m["label"], s["label"]) for m in methods for s in tables["settings"]]
-    tuned = [entry for entry in tables.get("tuned", []) if any(comparison.chosen(entry["where"], *pair) for pair in pairs_here)]
-    outcome = outcomes.run_cells(
-        comparison_for(order, tables | {"methods": methods, "tuned": tuned}), progress, any_version=order.any_version
-    )
-    curves = [
-        load_runs.load_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
-        for cell in outcome.comparison.cells
-        if outcome.finals[cell.method, cell.setting]
-    ]
-
-    def of(label: str) -> list[Curve]:
-        return [curve for curve in curves if curve.method == label]
-
-    shown = [curve for label in about["methods"] for curve in of(label)]
-    files = _save(order, figures.convergence(shown, {key: of(entry["label"]) for key, entry in variants.items()}))
-    how = _how(order, outcome)
+    variants = local_steps.variants(tables)
+    order = order._replace(only=order.only or (() if order.quick else tuple(about["only"])))
+    wanted = comparison_for(order, local_steps.comparison_tables(tables, variants))
+    outcome = _run(order, local_steps.shown(wanted, variants, about), progress)
+    curves = {
+        key: [
+            load_runs.load_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
+            for cell in outcome.comparison.cells
+            if cell.method == entry["label"] and outcome.finals[cell.method, cell.setting]
+        ]
+        for key, entry in variants.items()
+    }
+    files = _save(order, figures.convergence(curves))
+    how, sentences = _how(order, outcome), local_steps.sentences(curves, about)
     rows = [[cell.setting, cell.method, _final(outcome, cell)] for cell in outcome.comparison.cells]
     final = layout.Grid(["setting", "method", "accuracy at the end, %"], rows, left=2, groups=[row[0] for row in rows])
     ends = [dict(zip(("setting", "method", "accuracy"), row, strict=True)) for row in rows]
-    content = {"files": files, "how": how, "cells": ends}
-    return Product([layout.rich_table(final), how, *files], content)
+    content = {"files": files, "how": how, "cells": ends, "sentences": sentences}
+    return Product([layout.rich_table(final), *sentences, how, *files], content)
 
 
 def figure3(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
@@ -122,11 +113,10 @@ def figure3(order: Order, tables: dict[str, Any], progress: Progress) -> Product
     return Product([error, *words, *files], {"files": files, "error": found.error(), "ends": ends})
 
 
-def _with_tau(entry: dict[str, Any], tau: float, tables: dict[str, Any]) -> dict[str, Any]:
-    """The entry itself where it has this tau already, so that the table's cell serves."""
-    if entry.get("run", {}).get("tau", tables["run"]["tau"]) == tau:
-        return entry
-    return entry | {"label": f"{entry['label']}, tau = {tau:g}", "run": {"tau": tau}}
+def _run(order: Order, wanted: comparison.Comparison, progress: Progress) -> outcomes.Outcome:
+    if order.jobs != 1:
+        run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
+    return outcomes.run_cells(wanted, progress, any_version=order.any_version)
 
 
 def _how(order: Order, outcome: outcomes.Outcome) -> str:
