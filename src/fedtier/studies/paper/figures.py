@@ -29,18 +29,20 @@ def convergence(curves: dict[Key, list[Curve]]) -> Figure:
     shades = {tau: SHADES[k] for k, tau in enumerate(sorted({tau for _, tau, _ in curves}))}
     for (method, tau, mu), several in curves.items():
         label = f"τ = {tau:g}" if mu is None else f"τ = {tau:g}, larger μ"
-        colour, stroke = (shades[tau], "-") if mu is None else ("#D55E00", "--")
+        colour, stroke = (shades[tau], "-") if mu is None else ("#D55E00", "--" if tau == max(shades) else ":")
         for curve in several:
             axes = grid[rows.index((_data_of(curve), method)), columns.index(_heterogeneity_of(curve))]
             _line(axes, curve, LOSS, label, colour, stroke)
-    for axes, (data, method) in zip(grid[:, 0], rows, strict=True):
-        axes.set_ylabel(f"{data}\n{method}\ntest loss")
+    for line, (data, method) in zip(grid, rows, strict=True):
+        line[0].set_ylabel(f"{data}\n{method}\ntest loss")
+        later = [y for axes in line for drawn in axes.get_lines() for y in drawn.get_ydata()[1:]]
+        line[0].set_ylim(0.98 * min(later), 1.02 * max(later))  # round 0 is the same for all, and far above
     for axes, setting in zip(grid[0], columns, strict=True):
         axes.set_title(setting)
     for axes in grid[-1]:
         axes.set_xlabel("rounds")
     figure.align_ylabels()
-    _legend(figure, grid[0], "outside lower center", len(shades) + 1)
+    _legend(figure, grid[-1], "outside lower center", len(shades) + 2)
     return figure
 
 
