@@ -90,7 +90,7 @@ def test_each_site_finds_the_noise_of_its_own_rows_as_the_simulation_does_and_te
     content = configuration.read_toml(file)
     file.write_text(tomli_w.dumps(content | {"run": content["run"] | {"rounds": 9}}))
     with pytest.raises(FedtierError, match="the budget of privacy has for the rounds that there were"):
-        between(tmp_path / "fed", {})
+        between(tmp_path / "fed", {}, stopped=lambda: True)
 
 
 def test_what_the_server_draws_comes_from_a_key_of_the_run_s_folder_that_run_seed_does_not_tell(tmp_path):

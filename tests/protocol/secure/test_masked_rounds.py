@@ -181,6 +181,27 @@ def test_a_site_reveals_for_one_list_of_the_living_whatever_it_is_asked(tmp_path
     assert kind_of(remade) == Kind.REPLY
 
 
+def test_a_site_reveals_for_nothing_that_it_has_not_masked_for():
+    """Site 0 has dealt and then been silent; the server asks it to reveal as if it had come through."""
+    members, kept = house(), {}
+
+    def ask(letters: Letters, seconds: float):
+        for name in letters.own:
+            kept[name, kind_of(letters.whole(name))] = letters.whole(name)
+        silent = {("site-0", Kind.ROUND)}
+        heard = [name for name in letters.own if (name, kind_of(letters.whole(name))) not in silent]
+        return {name: members[name].answer(letters.whole(name)) for name in heard}
+
+    made, _ = driver(everyone(1), ask)
+    made.play_round(made.start(toy.first(CLIENTS)), 0)
+    letter = kept["site-1", Kind.UNMASK]
+    head, own, shared = wire.unpack(letter, len(letter))
+    asked = wire.unbody(shared, blank(Unmask, CLIENTS), "unmask")
+    assert asked.alive.tolist() == [False, True, True, True, True]
+    trick = wire.pack(head._replace(client=0), own) + wire.body(asked._replace(alive=np.ones(CLIENTS, bool)))
+    assert b"is not of the sum for which this site has masked last" in members["site-0"].answer(trick)
+
+
 def test_a_reply_outside_the_range_is_lost_by_name_and_not_waited_for():
     how = HOW._replace(bound=6.1)
     members = house(how=how)

@@ -78,6 +78,11 @@ def test_no_threshold_of_shares_no_secret():
         assert shares.secret_of({k: dealt[k] for k in some}, 3) == secret
     with pytest.raises(FedtierError, match="3 are needed"):
         shares.secret_of({0: dealt[0], 1: dealt[1]}, 3)
+    for some in itertools.combinations(seats, 2):
+        try:
+            assert shares.secret_of({k: dealt[k] for k in some}, 2) != secret, "two seats would be enough"
+        except FedtierError as error:
+            assert "belong together" in str(error)
     two = {0: dealt[0], 1: dealt[1]}  # with any third value some secret fits: they tell nothing
     third = (7).to_bytes(shares.SHARE, "little")
     try:
@@ -97,6 +102,8 @@ def test_wrong_shares_of_a_site_do_not_spoil_the_sum_and_too_many_are_named():
     masked = {i: parties[i].masked(0, parties[i].words(x[i], 0, b""), keys, signed)[0] for i in range(4)}
     asked = Unmask(keys, alive_of(5, masked))
     told = {i: parties[i].reveal(0, asked, boxes_for(i, dealt)) for i in range(4)}
+    with pytest.raises(FedtierError, match="fewer than the threshold"):
+        unmasked(how, RUN, 0, keys, dealt, {i: masked[i] for i in range(2)}, told)
     good = unmasked(how, RUN, 0, keys, dealt, masked, told)
     told[0].shares[...] ^= 1
     np.testing.assert_array_equal(unmasked(how, RUN, 0, keys, dealt, masked, told), good)
