@@ -36,7 +36,8 @@ class JaxNet:
 
     def predict_proba(self, inputs: np.ndarray) -> np.ndarray:
         model, _ = self._programs(inputs)
-        return np.asarray(jax.nn.softmax(model.apply(self.x, np.asarray(inputs, np.float32))))
+        x = jax.tree.map(jnp.asarray, self.x)
+        return np.asarray(jax.nn.softmax(model.apply(x, jnp.asarray(inputs, jnp.float32))))
 
     def _programs(self, inputs: Array | np.ndarray) -> tuple[Model, Callable[..., tuple[PyTree, PyTree]]]:
         return _programs(self.make, int(np.prod(inputs.shape[1:])), self.classes)

@@ -48,7 +48,7 @@ def learner_of(makers: Sequence[Make], kept: Kept, prepare: Prepare, classes: in
         return foreign.call(lambda *given: _fitted(fits, *given), like, *told, view)
 
     def predict(name: PyTree, view: View) -> Callable[..., PyTree]:
-        def of(inputs: Array) -> Array:
+        def of(inputs: Array | np.ndarray) -> Array:
             like = jax.ShapeDtypeStruct((inputs.shape[0], classes), np.float32)
             return foreign.call(lambda name, inputs: _asked(fits, name, inputs), like, name, inputs)
 
