@@ -164,7 +164,7 @@ def main(rounds: int = 100, seeds: int = 5) -> list[list[str]]:
     return table
 
 
-def remap(rounds: int = 30, steps: int = 2) -> list[list[str]]:
+def remap(rounds: int = 15, steps: int = 2) -> list[list[str]]:
     """Prints what each speaker's own head gains from a shift of the bands that all share; heads make as many steps without."""
     paths, digits, speakers = recordings()
     inputs, asked = spectra(paths), net()
