@@ -11,30 +11,17 @@ import numpy as np
 import pytest
 
 from fedtier.deploy.flare.frames import on_the_wire
-from fedtier.deploy.server import serve_rounds
-from fedtier.deploy.site import open_site
-from fedtier.experiments import config as configuration
-from fedtier.experiments.progress import Progress
-from fedtier.protocol import loopback
 
 from .federation import Federation, federation, rounds_done, until
-from .relay import Relay
+from .relay import Relay, through
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
 
-SOFTMAX_784 = {"name": "synthetic", "clients": 3, "features": 784, "classes": 10, "rows": 40, "alpha": 100.0}
-DEMO = Path(configuration.__file__).with_name("demo.toml")
+SOFTMAX_784 = {"name": "synthetic", "clients": 3, "features": 784, "classes": 10, "rows": 40, "partition": "natural"}
 
 
 def last_row(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
-
-
-def through(made: Federation, relay: Relay) -> None:
-    """Sites dial the relay instead of the server."""
-    for site in made.sites:
-        path = made.root / "kits" / site / "startup/fed_client.json"
-        path.write_text(path.read_text().replace(str(made.port), str(relay.port)))
 
 
 def counts(relay: Relay) -> np.ndarray:
@@ -93,26 +80,6 @@ def test_the_bytes_of_a_round_are_those_predicted(tmp_path: Path, method: dict[s
         print(f"predicted with frames {predicted / 300}, measured {measured / 300}; idle {idle} a second")
     assert letters[0] >= 300 * 4 * 7840
     np.testing.assert_allclose(measured, predicted, rtol=0.05)
-
-
-def test_the_demo_costs_at_most_a_tenth_of_a_second_a_round(tmp_path: Path, capsys: Any) -> None:
-    """500 rounds of the demo's ZO-HFL, three sites; the same run with the sites in one process is what computing costs."""
-    demo = configuration.read_toml(DEMO)
-    method = {key: value for key, value in demo["methods"][0].items() if key != "label"}
-    run = {"rounds": 500, "participation": 1.0, "tau": demo["run"]["tau"], "eval_every": 500}
-    tables = {"data": demo["data"] | {"clients": 3}, "run": run, "method": method}
-    with federation(tmp_path, tables) as made:
-        for site in made.sites:
-            made.join(site)
-        wired = made.play(made.configure("demo", {"method": method}), "runs/demo")
-    sites = {site: open_site(made.root / "data" / f"{site}.toml", tmp_path / "alone" / site) for site in made.sites}
-    ask = loopback({name: site.answer for name, site in sites.items()})
-    serve_rounds(tmp_path / "data/run-demo.toml", tmp_path / "alone/run", ask, progress=Progress())
-    seconds = [_seconds_a_round(folder) for folder in (wired, tmp_path / "alone/run")]
-    with capsys.disabled():
-        print(f"\nseconds a round: {seconds[0]:.4f} over FLARE, {seconds[1]:.4f} in one process")
-    assert last_row(wired)["round"] == 500
-    assert seconds[0] - seconds[1] <= 0.1
 
 
 def _seconds_a_round(folder: Path) -> float:

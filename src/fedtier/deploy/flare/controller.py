@@ -29,6 +29,7 @@ from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, STREAM_DATA_T
 from ...errors import FedtierError
 from ...protocol import Letters, letters
 from ...protocol.signatures import opened
+from . import sweeper
 from .allowance import Allowance
 from .names import LETTER, NOTE, PLAY, PROGRESS, TOPIC
 from .patience import Patience
@@ -48,6 +49,7 @@ class RoundController(Controller):
         self.transport: Transport | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
+        sweeper.install()
         engine: Any = fl_ctx.get_engine()
         engine.register_app_command(PROGRESS, self._progress)
 

@@ -26,6 +26,7 @@ from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, STREAM_DATA_T
 from nvflare.private.defs import CellChannel
 
 from ...protocol.process import SolverProcess
+from . import sweeper
 from .names import HUNG, LETTER, SOLVER, TOPIC
 
 
@@ -50,6 +51,7 @@ class SiteExecutor(Executor):
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.START_RUN:
+            sweeper.install()
             self.solver = SolverProcess(json.loads(os.environ[SOLVER]), float(os.environ[HUNG]))
             engine: Any = fl_ctx.get_engine()
             engine.get_cell().core_cell.add_incoming_request_filter(STREAM_CHANNEL, STREAM_DATA_TOPIC, refuse_peers)

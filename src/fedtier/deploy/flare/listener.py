@@ -29,7 +29,7 @@ from nvflare.fuel.f3.drivers import socket_conn, tcp_driver
 from nvflare.fuel.f3.drivers.driver_params import DriverParams
 from nvflare.fuel.f3.drivers.net_utils import get_ssl_context
 
-from . import rejoin
+from . import rejoin, sweeper, tokens
 from .budget import Rate
 from .names import KEYS, RATE
 from .peers import PARTIES, Peers, Tally, peer_of
@@ -147,6 +147,7 @@ def process_frame(self: Any, frame: Any) -> None:
 
 def guard() -> None:
     """Puts all of this in its place, in this process."""
+    sweeper.install()
     socket_conn.SocketConnection.process_frame = process_frame
     tcp_driver.TcpStreamServer = Door
     tcp_driver.TcpDriver.connect = connect
@@ -156,4 +157,5 @@ def guard() -> None:
 if __name__ == "__main__":
     guard()
     rejoin.install()
+    tokens.install(Path(os.environ[MARK]))
     runpy.run_module(SERVER, run_name="__main__", alter_sys=True)

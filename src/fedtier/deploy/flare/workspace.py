@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...errors import NOTHING, FedtierError, require
 from ...protocol.signatures import read_identity
 from ...storage.files import make_private
+from . import tokens
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -77,6 +78,8 @@ def open_workspace(kit: Kit, folder: Path) -> Path:
         (root / part).mkdir(exist_ok=True)
     shutil.rmtree(root / "startup", ignore_errors=True)
     shutil.copytree(kit.folder / "startup", root / "startup")  # FLARE does not look through links
+    if kit.kind == "server":
+        tokens.remember(root / "startup" / "server.crt", root)
     for source in (kit.folder / "local").iterdir():
         text = source.read_text(encoding="utf-8").replace("{workspace}", json.dumps(str(root))[1:-1])
         (root / "local" / source.name).write_text(text, encoding="utf-8")
