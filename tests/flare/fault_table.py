@@ -1,6 +1,6 @@
 """The table of faults in docs/operations.md, from tests that are run now.
 
-    python -m tests.flare.fault_table                       all of it, as `make crash` does; three quarters of an hour
+    python -m tests.flare.fault_table                       all of it, as `make crash` does; an hour
     python -m tests.flare.fault_table -k misbehaviour       a part of it; the rest stays as it was found last
 
 A line says what fails, how it ends and which test holds that; where a test measures seconds, how many. What was found is kept
