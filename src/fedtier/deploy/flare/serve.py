@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ...errors import FedtierError
 from .admin import ENDED, Admin, NoAnswer, hushed
 from .job import write_job
-from .supervise import Party, Say, Space, alone, few_pools, stop_signals
+from .supervise import Party, Say, Space, alone, stop_signals
 from .validity import Validity
 from .workspace import Kit
 
@@ -44,7 +44,6 @@ class Run(NamedTuple):
 
 def serve(kit: Kit, run: Run, say: Say) -> bool:
     """Until the run is finished (True), or SIGINT or SIGTERM come (False)."""
-    few_pools()
     space = run.folder / "flare"
     with alone(space), stop_signals() as stopped, hushed():
         party = Party(kit, space / "server", run.environment, say)
