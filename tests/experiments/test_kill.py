@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from ..small_runs import metrics, options
+from ..small_runs import first_slow, metrics, options
 
 LONG = [
     "data.name=synthetic", "data.clients=6", "data.partition=natural", "run.rounds=3000", "run.eval_every=20",
@@ -21,8 +21,7 @@ LONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("method", "kills"), [("zo_hfl", 6), ("scaffold", 2)])
+@pytest.mark.parametrize(("method", "kills"), first_slow([("scaffold", 2), ("zo_hfl", 6)]))
 def test_a_run_killed_many_times_ends_like_the_undisturbed_one(tmp_path, method, kills):
     environment = os.environ | {"FEDTIER_CACHE": str(tmp_path / "cache"), "NO_COLOR": "1"}
 

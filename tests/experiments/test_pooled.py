@@ -17,6 +17,8 @@ from fedtier.experiments.assemble import assemble
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import run_experiment
 
+from ..small_runs import first_slow
+
 
 def logistic(rng, logits):
     return (rng.random(len(logits)) < 1 / (1 + np.exp(-logits))).astype(int)
@@ -102,7 +104,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("make", "settings", "step"), [pytest.param(*shape, marks=pytest.mark.slow) for shape in SHAPES])
+@pytest.mark.parametrize(("make", "settings", "step"), first_slow(SHAPES))
 def test_fedavg_on_alike_clients_has_the_log_loss_of_a_pooled_fit(tmp_path, make, settings, step):
     final, x, (inputs, labels), (test_inputs, test_labels) = fitted(
         tmp_path, written(tmp_path, make), *settings, f'method.client_lr="constant({step})"'
@@ -139,8 +141,7 @@ def test_fedavg_on_natural_clients_of_one_kind_is_as_accurate_as_a_pooled_fit(tm
     assert abs(final["global_accuracy"] - pooled) < 0.005 and pooled > 0.7
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("loss", first_slow(["squared", "huber"]))
 def test_fedavg_on_alike_clients_is_linear_regression(tmp_path, loss):
     def priced(rng, rows=3000):
         x = rng.normal(3, 2, size=(rows, 5))

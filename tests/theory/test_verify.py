@@ -12,6 +12,7 @@ from fedtier.studies.theory.row import at_most, attained, exceeds
 from fedtier.studies.theory.words import rows_object, rows_parts
 from fedtier.theory import lipschitz, local, sphere, theorem1
 
+from ..small_runs import first_slow
 from . import plain
 
 
@@ -247,8 +248,7 @@ class TestTheoremOne:
         assert not terms.falling_row(regimes.Outcome(squares, gamma, 0.0)).holds
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("term", terms.TERMS, ids=lambda term: term.regime.__name__)
+@pytest.mark.parametrize("term", first_slow([(term,) for term in terms.TERMS]), ids=lambda term: term.regime.__name__)
 def test_the_engine_s_paths_are_those_of_plain_numpy(term):
     # 32 seeds each: a mean over rounds 500 to 1000 of chi-squares that forget within 1/(2 gamma) rounds.
     regime = term.regime()
@@ -272,6 +272,7 @@ def test_pictures_are_small_and_the_same_every_time(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.checked
 def test_no_statement_is_refuted(tmp_path):
     rows = verification.verify(tmp_path)
     assert [row.statement for row in rows if not row.holds] == []
