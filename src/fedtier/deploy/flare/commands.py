@@ -40,7 +40,7 @@ from .join import become
 from .names import KEYS, NOTE, PLAY, RATE
 from .requests import authority_fingerprint, make_request, take_answer
 from .revocation import Revocations
-from .supervise import few_pools, tell
+from .supervise import tell
 from .validity import revoked_file
 from .workspace import SIGNING, read_kit
 
@@ -82,7 +82,6 @@ def serve_run(kit_folder: Path, run_file: Path, out: Path | None, listen: Listen
     """`fedtier serve`: the finished run; Stopped when a signal came first. A listener hears of each row in a thread of the
     supervisor: one that fails or hangs holds up neither the rounds nor the end."""
     need_flare()
-    few_pools()  # before JAX starts its threads
     kit, run = read_kit(kit_folder, "server"), load_run_file(run_file)
     for site in run.wire.sites:
         require(site in kit.sites, "wire.sites", site, "has no kit", f"the kits are for {', '.join(kit.sites)}")

@@ -7,7 +7,6 @@ mark in its environment, so that even what a killed supervisor left behind is fo
 
 from __future__ import annotations
 
-import ctypes
 import datetime
 import os
 import shutil
@@ -29,19 +28,9 @@ MARK = "FEDTIER_WORKSPACE"
 GRACE = 3.0  # seconds between asking to end and ending
 CALM = 60.0  # a process that lived so long did not fail to start
 MOST_LOG = 8_000_000  # bytes of a log, after which what is in it is set aside
-M_ARENA_MAX = -8  # of malloc.h
 SLOWEST = 30.0  # seconds between two attempts, at most
 
-POOLS = "2"  # of memory in a process, see `few_pools`
-
 Say = Callable[[str], None]
-
-
-def few_pools() -> None:
-    """For this process: glibc gives threads pools of memory of their own, eight for each core, and each keeps what it once had.
-    FLARE starts many threads, and asks for tens of megabytes in some: `serve` had grown to 1 GB."""
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, int(POOLS))
 
 
 def tell(line: str) -> None:
@@ -67,7 +56,7 @@ class Party:
 
     def __init__(self, kit: Kit, folder: Path, environment: Mapping[str, str], say: Say) -> None:
         self.kit, self.folder, self.say = kit, folder.resolve(), say
-        self.environment = {"MALLOC_ARENA_MAX": POOLS} | dict(os.environ) | dict(environment) | {MARK: str(self.folder)}
+        self.environment = dict(os.environ) | dict(environment) | {MARK: str(self.folder)}
         if kit.kind == "server":
             self.environment[KEYS] = str(kit.folder / SIGNING)
         self.process: subprocess.Popen[bytes] | None = None
