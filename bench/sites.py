@@ -1,7 +1,7 @@
 """How a round and its start grow with the number of sites.
 
     python bench/sites.py processes 3 8 16          FLARE, every site in processes of its own, as `fedtier join` starts them
-    python bench/sites.py light 3 16 64 256         beyond what two cores hold: all sites in one process, a TLS connection each
+    python bench/sites.py light 3 16 64 256         beyond what two cores hold: 64 sites to a process, a TLS connection each
     python bench/sites.py light 64 256 --cohort 16  a cohort of 16 a round: not all need to answer
 
 A light site is the real one (`deploy.site`): it solves and keeps its memory on disk. FLARE and the signatures are missing:
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import socket
 import ssl
 import struct
@@ -32,7 +31,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 LENGTH = struct.Struct("<I")
-ROUNDS = {"processes": 200, "light": 60}
+ROUNDS = {"processes": 200, "light": 30}
+TOGETHER = 64  # light sites in one process: a hundred compiled programs more, and Linux gives it no further piece of memory
 
 
 class Measured(NamedTuple):
@@ -109,8 +109,8 @@ def _whole(link: socket.socket, size: int) -> bytes:
     return data
 
 
-def be_sites(root: Path, port: int, count: int) -> None:
-    """All light sites, in this process."""
+def be_sites(root: Path, port: int, numbers: range) -> None:
+    """These light sites, in this process."""
     from fedtier.compilation import configure_jax
     from fedtier.deploy.site import open_site
 
@@ -131,7 +131,7 @@ def be_sites(root: Path, port: int, count: int) -> None:
         except (EOFError, OSError):
             return
 
-    threads = [threading.Thread(target=be, args=(f"site-{k}",)) for k in range(count)]
+    threads = [threading.Thread(target=be, args=(f"site-{k}",)) for k in numbers]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -160,8 +160,10 @@ def light(sites: int, cohort: int) -> Measured:
             list[float](),
         )
         clock = time.monotonic()
-        words = [sys.executable, __file__, "be-sites", str(root), str(listener.getsockname()[1]), str(sites)]
-        child = subprocess.Popen(words, env=os.environ | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+        words = [sys.executable, __file__, "be-sites", str(root), str(listener.getsockname()[1])]
+        children = [
+            subprocess.Popen([*words, str(first), str(min(first + TOGETHER, sites))]) for first in range(0, sites, TOGETHER)
+        ]
         while len(links) < sites:
             link = context.wrap_socket(listener.accept()[0], server_side=True)
             links[take(link).decode()] = link
@@ -182,7 +184,8 @@ def light(sites: int, cohort: int) -> Measured:
         for link in links.values():
             link.close()
         listener.close()
-        child.wait(60)
+        for child in children:
+            child.wait(60)
     late = times[len(times) // 3 : -2]  # hello, the first evaluation and compilation come before, the last evaluation after
     return found._replace(first=times[2] - clock, round=(late[-1] - late[0]) / (len(late) - 1))
 
@@ -229,6 +232,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["be-sites"]:
-        be_sites(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+        be_sites(Path(sys.argv[2]), int(sys.argv[3]), range(int(sys.argv[4]), int(sys.argv[5])))
     else:
         main()

@@ -39,6 +39,13 @@ def test_letters_of_any_length_come_back_whatever_the_child_prints(echo):
     assert echo.launches == 1
 
 
+def test_a_child_may_begin_before_there_is_a_letter(echo):
+    echo.begin()
+    pid = echo.pid
+    echo.begin()
+    assert echo.answer(b"abc") == b"cba" and echo.pid == pid is not None and echo.launches == 1
+
+
 def test_an_answer_that_comes_too_late_is_dropped_and_never_taken_for_another(echo):
     assert echo.answer(b"warm") == b"mraw"
     assert echo.answer(b"slow", seconds=0.2) is None

@@ -42,6 +42,11 @@ class SolverProcess:
     def pid(self) -> int | None:
         return None if self._child is None else self._child.pid
 
+    def begin(self) -> None:
+        """Starts the child before there is a letter for it, so that it loads what it needs while others get ready."""
+        with self._lock:
+            self._running()
+
     def answer(self, letter: bytes, seconds: float | None = None) -> bytes | None:
         """The child's reply; None when none came within `seconds` (it is then dropped when it comes), when the child hung, or
         when the letter killed it again and again."""

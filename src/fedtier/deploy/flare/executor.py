@@ -53,6 +53,7 @@ class SiteExecutor(Executor):
         if event_type == EventType.START_RUN:
             sweeper.install()
             self.solver = SolverProcess(json.loads(os.environ[SOLVER]), float(os.environ[HUNG]))
+            self.solver.begin()
             engine: Any = fl_ctx.get_engine()
             engine.get_cell().core_cell.add_incoming_request_filter(STREAM_CHANNEL, STREAM_DATA_TOPIC, refuse_peers)
             engine.register_aux_message_handler(TOPIC, self._answer)
