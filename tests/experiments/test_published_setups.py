@@ -9,6 +9,7 @@ from fedtier.experiments import config as configuration
 from fedtier.experiments.assemble import assemble
 from fedtier.experiments.data import load_raw
 from fedtier.experiments.metrics import evaluator
+from fedtier.experiments.tables import LATER
 from fedtier.experiments.uncompiled import engine_of
 from fedtier.studies.theory.read import read_setting
 
@@ -72,7 +73,7 @@ def test_keys_that_are_not_set_leave_a_run_its_name():
     keys = [("data", "balance", True), ("data", "pixels", "unit"), ("run", "epochs", 2.0), ("run", "personal_steps", 0)]
     names = {configuration.validate({table: {key: value}}).digest() for table, key, value in keys}
     assert len({*names, configuration.validate({}).digest()}) == 5
-    assert {(table, key) for table, key, _ in keys} | {("data", "test")} <= set(configuration.LATER)
+    assert {(table, key) for table, key, _ in keys} | {("data", "test")} <= set(LATER)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ MODULES = (
     "fedtier.privacy",
     "fedtier.protocol",
     "fedtier.protocol.foreign",
+    "fedtier.experiments.tables",
     "fedtier.experiments.config",
     "fedtier.experiments.run",
     "fedtier.experiments.comparison",

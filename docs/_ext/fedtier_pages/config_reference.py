@@ -11,7 +11,7 @@ from pydantic_core import PydanticUndefined
 
 from fedtier.deploy.settings import WireTable
 from fedtier.deploy.site import SiteTable
-from fedtier.experiments.config import TABLES, Table
+from fedtier.experiments.tables import TABLES, Table
 
 from .markdown import code, table
 

@@ -32,7 +32,7 @@ def refuse_unknown_words(words: Sequence[str], commands: Mapping[str, Callable[.
 
 def _refuse_key(command: str, name: str, value: str) -> None:
     """Raises where `name`, with or without its table, is a key of a configuration."""
-    from ..experiments.config import TABLES
+    from ..experiments.tables import TABLES
     from ..methods import registry
 
     table, dot, key = name.partition(".")

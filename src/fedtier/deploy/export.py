@@ -18,8 +18,8 @@ from ..datasets import Dataset, Preparation
 from ..datasets.preparation import Scaling
 from ..errors import require
 from ..experiments.assemble import federate
-from ..experiments.config import Config
 from ..experiments.data import client_names, load_data
+from ..experiments.tables import Config
 from ..own_code.by_path import Place, bare, is_own, is_path
 from ..own_code.held import is_object
 from ..storage.files import told

@@ -10,8 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import require
-from ..experiments.config import Config, load_config
+from ..experiments.config import load_config
 from ..experiments.run_folder import PLAN, RunFolder
+from ..experiments.tables import Config
 from .settings import WireRun, buffer_of
 
 END = "clients.json"  # the last file that a run writes

@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from ..errors import FedtierError, called, require
-from ..experiments.config import Config
 from ..experiments.privacy_rules import mechanism_of
 from ..experiments.run_folder import RunFolder
+from ..experiments.tables import Config
 from ..federation.plan import cohort_size
 from ..methods import registry
 from ..methods.method import Method

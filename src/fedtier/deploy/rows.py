@@ -9,7 +9,7 @@ from ..datasets import Preparation
 from ..datasets.own import from_file
 from ..errors import called, require
 from ..experiments.assemble import Experiment, assemble
-from ..experiments.config import keys_of
+from ..experiments.tables import keys_of
 from ..federation import Federation, Window
 from ..problem import Rows, Spec
 from .evaluation import measured_preparation, with_model_of

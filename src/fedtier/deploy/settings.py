@@ -16,7 +16,7 @@ import pydantic
 from .. import datasets as data_sets
 from ..errors import NOTHING, FedtierError, called, nearest, require
 from ..experiments import config as configuration
-from ..experiments.config import Config, RunTable, Table, described
+from ..experiments.tables import Config, RunTable, Table, described
 from ..methods import registry
 from ..own_code.by_path import is_own
 from ..protocol import Rules

@@ -31,9 +31,9 @@ from ..experiments.bundle.about import About
 from ..experiments.bundle.bundle import FOLDER, write
 from ..experiments.bundle.keep import versions
 from ..experiments.bundle.rows import Reading
-from ..experiments.config import Config, Share, Table, described
 from ..experiments.metrics import client_scores, quality
 from ..experiments.models import recipe_of
+from ..experiments.tables import Config, Share, Table, described
 from ..federation import View, count_of, shown_rows
 from ..methods import registry
 from ..methods.method import Method, Turn

@@ -1,6 +1,7 @@
 """From a configuration to numbers on disk: one run, many runs side by side, a search.
 
-config.py       what may stand in a configuration          assemble.py     data, model, method, plan of it
+tables.py       every key of a configuration               rules.py        keys that may not stand together
+config.py       read from files and settings, checked      assemble.py     data, model, method, plan of it
 run.py          advance, evaluate, record, again           run_folder.py   the files of one run
 metrics.py      what a model is judged by                  record.py       one line of metrics
 comparison.py   methods x settings as cells                outcomes.py     cells run, intervals, paired differences

@@ -30,11 +30,11 @@ from ..privacy.mechanism import private
 from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, supervised
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .budgets import budgeted, finds_noise, promised_sizes
-from .config import Config, keys_of
 from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
 from .models import is_plain, loss_of, model_of
 from .own_models import is_start, start_of
 from .privacy_rules import mechanism_of, row_noise_of
+from .tables import Config, keys_of
 
 
 class Experiment(NamedTuple):

@@ -19,7 +19,7 @@ from ..methods import registry
 from ..privacy.accountant import Cohorts, chosen, epsilon_of, noise_for, rounds_within
 
 if TYPE_CHECKING:
-    from .config import Config
+    from .tables import Config
 
 NAMES = {key: f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "accountant", "privacy", "adaptive")}
 GROUPS = 12  # of clients with a noise of their own

@@ -29,9 +29,9 @@ from ..methods import registry
 from ..own_code.by_path import short
 from ..own_code.held import is_object
 from . import config as configuration
-from .config import TABLES, Config
 from .grids import Grid, checked_grid
 from .metrics import FEWEST
+from .tables import TABLES, Config
 
 
 class Metric(NamedTuple):

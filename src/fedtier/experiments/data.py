@@ -17,7 +17,7 @@ from ..federation import Federation, Spared, Window, build, count_of, of_parts, 
 from ..own_code.by_path import is_own
 from ..own_code.data import own_data
 from ..own_code.held import value_of
-from .config import Config, Data, keys_of
+from .tables import Config, Data, keys_of
 
 
 def load_data(config: Config) -> Dataset:

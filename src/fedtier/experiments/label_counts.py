@@ -16,8 +16,8 @@ from ..federation import Federation
 from ..methods import registry
 from ..storage.json_value import Json, as_list, as_text, as_whole
 from .assemble import Experiment, federate
-from .config import Config
 from .data import client_names, load_raw, new_names
+from .tables import Config
 
 MOST_NAMED = 5  # new clients in the sentence on what was loaded
 

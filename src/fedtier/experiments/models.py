@@ -30,8 +30,8 @@ from ..problem import (
     zo_cnn_wide,
 )  # fmt: skip
 from ..storage.json_value import Json, as_text
-from .config import Config, ModelTable
 from .own_models import own_model
+from .tables import Config, ModelTable
 
 NETS: dict[str, Callable[..., Model]] = {
     "cnn": cnn, "lenet": lenet, "pfl_cnn": pfl_cnn, "zo_cnn": zo_cnn, "zo_cnn_wide": zo_cnn_wide, "residual": residual,

@@ -23,9 +23,9 @@ from ..methods.method import Method, Turn, turn_of
 from ..problem import Spec
 from ..storage.json_value import Json
 from .assemble import Experiment
-from .config import Config
 from .metric_row import AtTheEnd
 from .metrics import Quality, error_spread, personal_quality, quality, spread
+from .tables import Config
 
 FIRST = 2**30  # newcomers are numbered from here on: no client of a run draws at the same address
 

@@ -14,12 +14,12 @@ from ..datasets import Dataset
 from ..errors import FedtierWarning
 from .assemble import assemble
 from .comparison import DEFAULT_METRICS, METRICS, REGRESSION_METRICS, Cell, Comparison
-from .config import Config
 from .data import load_data
 from .metric_row import Row, at
 from .progress import Progress
 from .run import Diverged, begin, go_on
 from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder, code_of
+from .tables import Config
 
 Finals = dict[tuple[str, str], list[Row]]  # (method, setting) -> one row per seed
 

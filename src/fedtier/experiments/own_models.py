@@ -19,7 +19,7 @@ from ..own_code.by_path import calling, find, model_options, short
 from ..own_code.held import Held
 from ..own_code.torch_models import from_torch, is_torch
 from ..problem import Model, from_equinox
-from .config import ModelTable
+from .tables import ModelTable
 
 
 def own_model(table: ModelTable, shape: tuple[int, ...], outputs: int) -> Model:

@@ -13,8 +13,8 @@ from ..privacy.statement import Statement
 from ..protocol import message_shapes
 from ..storage.json_value import Json
 from .assemble import Experiment, assemble
-from .config import Config
 from .privacy_rules import statement
+from .tables import Config
 
 
 def stated(experiment: Experiment, *, least: bool = False) -> Statement:

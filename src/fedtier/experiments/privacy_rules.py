@@ -18,7 +18,7 @@ from ..privacy.statement import RowGroup, Statement, rows_statement, statement_o
 from .budgets import Budget, budgeted, check_clients, cohorts_of, finds_noise, row_steps
 
 if TYPE_CHECKING:
-    from .config import Config, PrivacyTable
+    from .tables import Config, PrivacyTable
 
 FOR_CLIENTS = ("place", "adaptive", "quorum")
 FOR_ROWS = ("by_rows", "public_sizes")

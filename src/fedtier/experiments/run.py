@@ -21,7 +21,7 @@ from ..storage.array_files import ArrayFile
 from ..storage.files import read_generations
 from ..storage.json_value import Json
 from .assemble import Experiment, assemble
-from .config import Config, load_config, preset_words
+from .config import load_config, preset_words
 from .data import seeds_of
 from .label_counts import labels_of_experiment
 from .metric_row import Row
@@ -33,6 +33,7 @@ from .progress import Progress
 from .record import finish, row_of
 from .run_folder import CHECKPOINT, DIVERGED_FILE, FORMAT, HINT_DAMAGED, DivergedSeed, RunFolder, new_folder
 from .stopping import Stopped, stop_signals
+from .tables import Config
 from .uncompiled import engine_of
 from .verdicts import Verdict, check_judges, verdict_row, verdicts
 

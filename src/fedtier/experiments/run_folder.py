@@ -37,8 +37,8 @@ from ..storage import array_files
 from ..storage.checksums import is_overlong, stamped, unstamped
 from ..storage.files import Damaged, Lock, make_folder, told, write_whole
 from ..storage.json_value import Json
-from .config import Config, RunTable
 from .metric_row import Row
+from .tables import Config, RunTable
 
 FORMAT = "fedtier-1"
 PACKAGE = Path(__file__).parents[1]

@@ -31,9 +31,9 @@ from ..methods import registry
 from ..schedules import rescaled, shape_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
-from .config import TABLES, Config
 from .grids import SEARCHABLE, STEPS, Grid, checked_grid
 from .metrics import Scores, evaluated_clients, measure_of, personal_steps, scores_of, spread
+from .tables import TABLES, Config
 
 SHARE = 0.1  # of the training rows, where the configuration names none
 SWITCHES = ("fine_tune",)  # 0 is not a small number but another program

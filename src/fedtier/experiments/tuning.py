@@ -22,12 +22,12 @@ from ..methods.registry import METHODS
 from ..schedules import rescaled
 from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, cell_name
-from .config import Config
 from .data import load_raw
 from .grids import STEPS, Grid, at_an_end, points_of
 from .progress import Progress
 from .run_folder import code_of
 from .search import run_search
+from .tables import Config
 
 SEEDS = 2  # of the cell, from the first on
 SHARE = 0.1  # of the server's and of each client's training rows

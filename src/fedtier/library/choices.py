@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import NOTHING, FedtierError, require
-from ..experiments.config import MethodTable, validate
+from ..experiments.config import validate
+from ..experiments.tables import MethodTable
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.parts import KINDS
 from ..own_code.black_box import check_solver

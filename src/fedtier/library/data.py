@@ -13,8 +13,9 @@ import numpy as np
 from ..datasets import NAMES, Dataset
 from ..datasets.frames import is_frame
 from ..errors import FedtierError, nearest, require
-from ..experiments.config import Config, validate
+from ..experiments.config import validate
 from ..experiments.label_counts import LabelCounts, count_labels
+from ..experiments.tables import Config
 from ..own_code.by_path import is_path
 from ..own_code.data import as_dataset, raw_dataset
 from ..own_code.held import Held

@@ -19,10 +19,10 @@ from ..engines import global_models
 from ..errors import require
 from ..experiments.bundle import Bundle, Predictions
 from ..experiments.bundle.adapt import Adapted, adapt
-from ..experiments.config import Config
 from ..experiments.models import recipe_of
 from ..experiments.run import Result as Run
 from ..experiments.run_folder import RunFolder
+from ..experiments.tables import Config
 from ..reports.layout import plain
 from ..reports.load_runs import load_runs
 from ..reports.terminal import run_table

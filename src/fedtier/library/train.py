@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..experiments.config import Config, validate
+from ..experiments.config import validate
 from ..experiments.progress import Progress
 from ..experiments.run import run_experiment
 from ..experiments.stopping import Stopped
+from ..experiments.tables import Config
 from ..reports.progress import fitting
 from ..reports.tracking import trackers
 from .choices import MethodChoice, as_method, as_model

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FedtierError
-from ..experiments.config import TABLES
+from ..experiments.tables import TABLES
 from ..own_code.held import Held
 
 PLAIN = (str, bool, int, float)

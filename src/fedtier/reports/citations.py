@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..datasets.references import CITATIONS
-from ..experiments.config import Config
+from ..experiments.tables import Config
 from ..methods.bibtex import FEDAVG
 
 FEDTIER = """@software{fedtier,

@@ -17,11 +17,11 @@ import numpy as np
 from ..errors import NOTHING, FedtierError, require
 from ..experiments import config as configuration
 from ..experiments.comparison import METRICS, REGRESSION_METRICS, Cell, Comparison
-from ..experiments.config import Config
 from ..experiments.label_counts import LabelCounts
 from ..experiments.metric_row import Row, at
 from ..experiments.outcomes import Outcome
 from ..experiments.run_folder import DIVERGED_FILE, LABELS_FILE, SET_ASIDE, RunFolder
+from ..experiments.tables import Config
 from ..methods.registry import METHODS
 from ..own_code.by_path import short
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import FedtierError, FedtierWarning, choice
-from ..experiments.config import Config
 from ..experiments.metric_row import Row
 from ..experiments.run import Listen, Listener
+from ..experiments.tables import Config
 
 
 def check_trackers(names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from ...methods.solvers import ProjectedSgd, projected_sgd
 from ...own_code.held import Held, is_elsewhere, is_object
 from ...schedules import words_of
 from ...storage.json_value import Json, as_object, as_text
-from ..config import MethodTable
+from ..tables import MethodTable
 
 TRAIN_ONLY = ("estimator", "server")
 RULES: dict[str, Callable[..., PersonalRule]] = {

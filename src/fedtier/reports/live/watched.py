@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import FedtierError, positive, require
-from ...experiments.config import Config, read_written
+from ...experiments.config import read_written
 from ...experiments.metric_row import Row
 from ...experiments.metrics import evenly_spaced
 from ...experiments.record import MOST_BY_CLIENT
 from ...experiments.run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
+from ...experiments.tables import Config
 from ..load_runs import at, runs_in, title_of
 from . import simulated, sites
 from .certificates import certificates, ends_soon

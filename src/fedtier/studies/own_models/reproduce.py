@@ -15,12 +15,12 @@ import numpy as np
 
 from ...experiments import config as configuration
 from ...experiments.assemble import Experiment, assemble
-from ...experiments.config import Config
 from ...experiments.metric_row import Row
 from ...experiments.outcomes import Interval, finished_rows, interval, resampling_ratio
 from ...experiments.progress import Progress
 from ...experiments.run import begin, go_on
 from ...experiments.run_folder import RunFolder
+from ...experiments.tables import Config
 from ...own_code.own_models.listed import LIST, MIXED
 from ...reports import layout
 from ...reports.layout import Grid
