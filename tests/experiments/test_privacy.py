@@ -137,6 +137,11 @@ def test_the_clients_worst_off_decide_what_written_noises_promise():
 
 
 @pytest.mark.slow
+def test_a_delta_that_would_let_one_row_of_any_client_be_published_is_refused():
+    with pytest.raises(FedtierError, match=r"privacy.delta = 0.34: must be below 1/3, also"):
+        budgeted(validate(tables(privacy={"kind": "rows", "delta": 0.34}, run={"order": "drawn"})), 3, SIZES)
+
+
 def test_a_page_about_rows_says_what_each_client_spends():
     experiment = assemble(validate(OF_ROWS | {"privacy": OF_ROWS["privacy"] | {"public_sizes": True}}))
     found = stated(experiment)

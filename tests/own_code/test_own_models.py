@@ -1,6 +1,8 @@
 """Models of clients' own: every kind learns from its rows and from what it is taught, and is kept by its name."""
 
+import ast
 import re
+import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -226,3 +228,58 @@ def test_models_are_kept_by_their_names_and_go_when_no_checkpoint_names_them(tmp
     assert sorted(file.stem for file in (tmp_path / "own").iterdir()) == ["0000000100000002", "0000000300000004"]
     with pytest.raises(FedtierError, match="is not in"):
         kept.get((5, 6))
+
+
+MINE = """
+import numpy as np
+class Nearest:
+    def __init__(self, k=1): self.k = k
+    def fit(self, rows, guidance): self.inputs, self.labels, self.classes = rows.inputs, rows.labels, guidance.classes
+    def predict_proba(self, inputs):
+        near = np.argsort(((inputs[:, None] - self.inputs[None]) ** 2).sum(axis=2), axis=1)[:, : self.k]
+        return np.eye(self.classes)[self.labels[near]].mean(axis=1)
+"""
+READ = """
+import sys, numpy as np
+from pathlib import Path
+from fedtier.own_code.own_models.kept import Kept
+print(Kept(Path(sys.argv[1])).get((7, 8)).predict_proba(np.load(sys.argv[2])).tolist())
+"""
+
+
+def kept_by_a_file(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    model = maker_of(f"{tmp_path / 'mine.py'}:Nearest(k=3)")()
+    model.fit(OWN, lesson())
+    kept = Kept()
+    kept.put((7, 8), model)
+    kept.move_to(tmp_path / "own")
+    return model
+
+
+def test_a_model_of_a_users_file_is_read_by_another_process_also_where_the_file_is_gone(tmp_path):
+    model = kept_by_a_file(tmp_path)
+    (tmp_path / "mine.py").unlink()
+    np.save(tmp_path / "new.npy", NEW[:4])
+    line = [sys.executable, "-c", READ, str(tmp_path / "own"), str(tmp_path / "new.npy")]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.asarray(ast.literal_eval(done.stdout)), model.predict_proba(NEW[:4]))
+
+
+def test_a_model_without_the_file_that_made_it_is_refused_by_name(tmp_path, monkeypatch):
+    module = type(kept_by_a_file(tmp_path)).__module__
+    (tmp_path / "own" / f"{module}.py").unlink()
+    monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(FedtierError, match="was made by a file of yours that is not in"):
+        Kept(tmp_path / "own").get((7, 8))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [("kk=3", "has no option kk.*did you mean.*k"), ("k=3, more=1", "has no option more")],
+)
+def test_an_option_that_a_model_does_not_have_is_refused_before_any_work(tmp_path, options, words):
+    (tmp_path / "mine.py").write_text(MINE)
+    with pytest.raises(FedtierError, match=f"(?s){words}"):
+        maker_of(f"{tmp_path / 'mine.py'}:Nearest({options})")

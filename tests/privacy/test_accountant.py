@@ -83,3 +83,8 @@ def test_no_rounds_cost_nothing_and_no_noise_protects_nobody():
 def test_budgets_without_meaning_are_refused(epsilon, delta, name):
     with pytest.raises(FedtierError, match=name):
         noise_for(epsilon, 10, ALL, delta)
+
+
+def test_a_budget_so_small_that_any_noise_below_it_spends_nothing_is_met_all_the_same():
+    noise = noise_for(1e-4, 20, ALL, 1e-5, "rdp")
+    assert noise > 1000 and epsilon_of(noise, 20, ALL, 1e-5, "rdp") <= 1e-4

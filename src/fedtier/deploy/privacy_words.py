@@ -59,7 +59,11 @@ def between_sites(experiment: Experiment, how: Masking | None) -> Statement:
     kept = tuple(line for line in found.assumptions if line not in GENERAL)
     rest = (*NOT_COVERED, "how long a site takes, and when it answers", *found.uncovered)
     secrets = (SECRETS[place], OWN_NOISE) if finds_noise(config) else (SECRETS[place],)
-    return found._replace(assumptions=(*kept, *secrets, *masks), uncovered=rest)
+    viewers = found.viewers
+    if how is not None and place == "rows":
+        seen = "sums of replies, computed from noisy gradients"
+        viewers = tuple(one._replace(sees=seen) if one.who == "the server" else one for one in viewers)
+    return found._replace(viewers=viewers, assumptions=(*kept, *secrets, *masks), uncovered=rest)
 
 
 def tell_privacy(

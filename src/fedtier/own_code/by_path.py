@@ -99,12 +99,26 @@ def load_file(key: str, file: Path) -> ModuleType:
     """The user's file as a module: run once for each content."""
     require(file.is_file(), key, str(file), "is not there", f"looked in {file.absolute().parent}")
     require(file.suffix == ".py", key, str(file), "is not a Python file", "its name must end in .py")
-    return _module(key, file.absolute(), hashlib.sha256(file.read_bytes()).hexdigest()[:12])
+    return _module(key, file.absolute(), f"{MODULE}{file.stem}_{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}")
+
+
+def load_kept(key: str, file: Path) -> ModuleType:
+    """A file of the user's that was kept under the name of its module."""
+    return _module(key, file.absolute(), file.stem)
+
+
+def source_of(module: str) -> bytes:
+    """The content that a loaded file of the user's had; one that was changed meanwhile is no longer it."""
+    file = Path(str(sys.modules[module].__file__))
+    content = file.read_bytes()
+    same = module.endswith(hashlib.sha256(content).hexdigest()[:12])
+    require(same, "model", str(file), "has been changed since the run began", "leave it as it is until the run has ended")
+    return content
 
 
 @functools.lru_cache(maxsize=64)
-def _module(key: str, file: Path, digest: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"{MODULE}{file.stem}_{digest}", file)
+def _module(key: str, file: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -120,7 +120,7 @@ def _least(spent: Callable[[float], float], epsilon: float, guess: float, precis
             break
         if low is None or high is None:
             at *= min(4.0, max(0.25, got / inside))
-        elif turn % 3 == 0 or math.isinf(low[1]):
+        elif turn % 3 == 0 or math.isinf(low[1]) or high[1] <= 0:
             at = math.sqrt(low[0] * high[0])
         else:
             part = math.log(inside / low[1]) / math.log(high[1] / low[1])

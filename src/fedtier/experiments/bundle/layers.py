@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ...errors import FedtierError
+from ...own_code.own_models.contract import OwnModel
 from ...problem.models import Convolutional
 from .bundle import Bundle
 
@@ -35,6 +36,9 @@ Layer = (
 def layers_of(bundle: Bundle, client: str | None = None) -> list[Layer]:
     """The layers of the global model, or of a client's; refuses a model that has no export."""
     parameters, name = bundle.parameters(client), str(bundle.about.recipe.table["name"])
+    if client is not None and isinstance(parameters, OwnModel):
+        rule = "is a model of the client's own, which has no export"
+        raise FedtierError("--client", client, rule, "fedtier predict RUN ROWS --client NAME uses it as it is")
     if name in ("linear", "softmax"):
         return [_dense(parameters.weight, parameters.bias)]
     if name == "logistic":  # class 0 has the logit 0

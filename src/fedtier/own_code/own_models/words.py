@@ -37,7 +37,7 @@ def maker_of(word: str, key: str = KEY) -> Make:
     kind, _, rest = word.partition(":")
     if is_path(word):
         path, options = _call(word, key)
-        return partial(_made, partial(find(key, path), **options), key)
+        return partial(_made, _with(find(key, path), options, word, key), key)
     if kind in ("program", "service"):
         from .program import Program, Service
 
@@ -49,7 +49,27 @@ def maker_of(word: str, key: str = KEY) -> Make:
     name, options = _call(rest, key)
     if kind == "torch":
         return _torch(name, options, key)
-    return _net(name, options, key) if kind == "jax" else partial(_made, partial(_class(kind, name, key), **options), key)
+    if kind == "jax":
+        return _net(name, options, key)
+    make = partial(_made, _with(_class(kind, name, key), options, word, key), key)
+    make()  # one that cannot be used is refused now
+    return make
+
+
+def _with(make: Callable[..., Any], options: dict[str, Any], word: str, key: str) -> Callable[[], Any]:
+    """The function with these options; refused where it does not take them."""
+    try:
+        takes = inspect.signature(make).parameters
+    except ValueError:  # one of C's
+        return partial(make, **options)
+    if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values()):
+        for option in options:
+            require(option in takes, key, word, f"has no option {option}", nearest(option, takes))
+    try:
+        inspect.signature(make).bind(**options)
+    except TypeError as error:
+        raise FedtierError(key, word, f"cannot be made: {error}", "NAME(option=value, ...)") from None
+    return partial(make, **options)
 
 
 def _of_object(word: str, key: str) -> Make:
