@@ -9,6 +9,7 @@ from fedtier import keys
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments.bundle import Bundle
+from fedtier.experiments.bundle.layers import layers_of
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import resume_experiment, run_experiment
 from fedtier.federation import View
@@ -55,6 +56,8 @@ def test_a_run_that_is_stopped_and_resumed_ends_where_the_other_does_and_both_pr
 def test_a_bundle_to_give_away_does_not_hold_models_in_a_format_of_their_own(run, tmp_path):
     with pytest.raises(FedtierError, match="model of the client's own"):
         Bundle.load(run.folder).save(tmp_path / "away")
+    with pytest.raises(FedtierError, match="--client = '1': is a model of the client's own"):
+        layers_of(Bundle.load(run.folder), "1")
 
 
 @pytest.mark.parametrize(
