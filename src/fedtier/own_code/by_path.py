@@ -34,6 +34,7 @@ from .held import PREFIX, Held, is_object, value_of
 
 MARK = ".py:"  # what tells a path from a name
 MODULE = "fedtier_own_"  # how loaded files are called among the modules
+_sources: dict[str, bytes] = {}  # what they held, by these names
 
 
 class Place(NamedTuple):
@@ -99,21 +100,21 @@ def load_file(key: str, file: Path) -> ModuleType:
     """The user's file as a module: run once for each content."""
     require(file.is_file(), key, str(file), "is not there", f"looked in {file.absolute().parent}")
     require(file.suffix == ".py", key, str(file), "is not a Python file", "its name must end in .py")
-    return _module(key, file.absolute(), f"{MODULE}{file.stem}_{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}")
+    content = file.read_bytes()
+    name = f"{MODULE}{file.stem}_{hashlib.sha256(content).hexdigest()[:12]}"
+    _sources[name] = content
+    return _module(key, file.absolute(), name)
 
 
 def load_kept(key: str, file: Path) -> ModuleType:
     """A file of the user's that was kept under the name of its module."""
+    _sources[file.stem] = file.read_bytes()
     return _module(key, file.absolute(), file.stem)
 
 
 def source_of(module: str) -> bytes:
-    """The content that a loaded file of the user's had; one that was changed meanwhile is no longer it."""
-    file = Path(str(sys.modules[module].__file__))
-    content = file.read_bytes()
-    same = module.endswith(hashlib.sha256(content).hexdigest()[:12])
-    require(same, "model", str(file), "has been changed since the run began", "leave it as it is until the run has ended")
-    return content
+    """What a loaded file of the user's held when it was loaded, whatever became of it since."""
+    return _sources[module]
 
 
 @functools.lru_cache(maxsize=64)
