@@ -63,12 +63,17 @@ def test_masks_give_the_model_of_plain_replies_to_the_quantisation_step(tmp_path
     assert rows[-1]["global_accuracy"] == pytest.approx(metrics(plain.folder)[-1]["global_accuracy"], abs=0.01)
 
 
+WIDE = ["data.features=500", "method.averaging=0"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("place", "masked"), [("distributed", True), ("local", False)])
 def test_privacy_between_sites_says_what_holds_and_adds_its_noise(tmp_path, place, masked):
-    """The model moves by the noise, which is far longer than the clipped replies."""
+    """The model moves by the noise, which is far longer than the clipped replies. The noise comes from the sites'
+    secrets, so that no seed repeats it: over 5,000 weights the bound is six deviations wide. The last round's model is
+    looked at, not an average over rounds, which has less noise."""
     privacy = {"kind": "clients", "place": place, "epsilon": 0.5, "delta": 0.01, "clip": 0.001}
-    federation(tmp_path, FEDAVG, {"masked": True} if masked else {}, {"privacy": privacy})
+    federation(tmp_path, FEDAVG, {"masked": True} if masked else {}, {"privacy": privacy}, *WIDE)
     made = between(tmp_path / "fed", sites(tmp_path / "fed"))
     told = json.loads((made.folder / "privacy.json").read_text())
     assert 0 < told["viewers"][2]["epsilon"] <= 0.5 and told["noise"] > 1
@@ -78,7 +83,8 @@ def test_privacy_between_sites_says_what_holds_and_adds_its_noise(tmp_path, plac
     found = model(made.folder)
     each = told["noise"] * 0.001 * math.sqrt(4 / 3 if masked else 4) / 4  # of the mean of a round
     start = np.asarray(made.experiment.x.weight[0])
-    assert (found - start).std() == pytest.approx(each * math.sqrt(4), rel=0.25)
+    assert found.size == 5000
+    assert (found - start).std() == pytest.approx(each * math.sqrt(4), rel=0.06)
 
 
 @pytest.mark.parametrize(
