@@ -228,6 +228,10 @@ SILENCE: dict[str, Callable[[Asked], Any]] = {
 KINDS = [*REPLIES, *NOISE, *SILENCE]
 
 
+def prepare() -> None:
+    """It has no solver to start."""
+
+
 class SiteExecutor(Executor):
     def __init__(self) -> None:
         super().__init__()

@@ -40,6 +40,11 @@ PAUSE = 0.2  # seconds before a site that could not be reached is asked again
 ROSTER = 2.0  # seconds between two questions for the roster while a site is away
 
 
+def prepare() -> None:
+    """Loads what the job will call, before there is a job (`ahead`)."""
+    pkgutil.resolve_name(os.environ[PLAY])
+
+
 class RoundController(Controller):
     """FLARE's workflow: hands `ask` to the driver and ends with it."""
 

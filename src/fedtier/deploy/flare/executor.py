@@ -42,6 +42,19 @@ def from_server(origin: str) -> bool:
     return origin.partition(".")[0] == FQCN.ROOT_SERVER
 
 
+prepared: list[SolverProcess] = []  # one, where this process was started before its job
+
+
+def prepare() -> None:
+    """Starts the solver before there is a job (`ahead`)."""
+    prepared.append(_solver())
+    prepared[0].begin()
+
+
+def _solver() -> SolverProcess:
+    return SolverProcess(json.loads(os.environ[SOLVER]), float(os.environ[HUNG]))
+
+
 class SiteExecutor(Executor):
     """Answers the server's letters; FLARE calls from several threads, the solver takes one letter at a time."""
 
@@ -52,7 +65,7 @@ class SiteExecutor(Executor):
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.START_RUN:
             sweeper.install()
-            self.solver = SolverProcess(json.loads(os.environ[SOLVER]), float(os.environ[HUNG]))
+            self.solver = prepared.pop() if prepared else _solver()
             self.solver.begin()
             engine: Any = fl_ctx.get_engine()
             engine.get_cell().core_cell.add_incoming_request_filter(STREAM_CHANNEL, STREAM_DATA_TOPIC, refuse_peers)

@@ -29,7 +29,7 @@ from nvflare.fuel.f3.drivers import socket_conn, tcp_driver
 from nvflare.fuel.f3.drivers.driver_params import DriverParams
 from nvflare.fuel.f3.drivers.net_utils import get_ssl_context
 
-from . import rejoin, sweeper, tokens
+from . import ahead, drivers, rejoin, sweeper, tokens
 from .budget import Rate
 from .names import KEYS, RATE
 from .peers import PARTIES, Peers, Tally, peer_of
@@ -148,6 +148,7 @@ def process_frame(self: Any, frame: Any) -> None:
 def guard() -> None:
     """Puts all of this in its place, in this process."""
     sweeper.install()
+    drivers.install()
     socket_conn.SocketConnection.process_frame = process_frame
     tcp_driver.TcpStreamServer = Door
     tcp_driver.TcpDriver.connect = connect
@@ -158,4 +159,5 @@ if __name__ == "__main__":
     guard()
     rejoin.install()
     tokens.install(Path(os.environ[MARK]))
+    ahead.install("nvflare.private.fed.app.server.runner_process")
     runpy.run_module(SERVER, run_name="__main__", alter_sys=True)

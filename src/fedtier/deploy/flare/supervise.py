@@ -48,7 +48,7 @@ class Command(NamedTuple):
 def command_of(kit: Kit) -> Command:
     if kit.kind == "server":
         return Command(f"{__package__}.listener", "fed_server.json", ())
-    return Command("nvflare.private.fed.app.client.client_train", "fed_client.json", (f"uid={kit.party}",))
+    return Command(f"{__package__}.client", "fed_client.json", (f"uid={kit.party}",))
 
 
 class Party:
@@ -135,7 +135,7 @@ class Party:
             with suppress(_gone()):
                 process.terminate()
         ends = time.monotonic() + GRACE
-        while time.monotonic() < ends and any(map(_alive, ours)):
+        while time.monotonic() < ends and any(map(is_alive, ours)):
             time.sleep(0.05)
             if self.process is not None:
                 self.process.poll()
@@ -181,7 +181,7 @@ def trim(log: Path) -> None:
         os.truncate(log, 0)
 
 
-def _alive(process: Any) -> bool:
+def is_alive(process: Any) -> bool:
     """False also for a process that ends while it is looked at."""
     with suppress(_gone()):
         return process.is_running() and process.status() != "zombie"
