@@ -10,7 +10,8 @@ import pytest
 
 from fedtier.deploy.rows import open_server
 from fedtier.deploy.settings import load_run_file
-from fedtier.deploy.site import brief_of, open_site, site_command
+from fedtier.deploy.site import brief_of, open_site
+from fedtier.deploy.site_table import site_command
 from fedtier.errors import FedtierError
 from fedtier.protocol import SolverProcess, letters
 from fedtier.protocol.letters import Head, Kind, Letters
@@ -115,12 +116,14 @@ def test_what_a_site_s_process_writes_is_for_its_owner_alone_whatever_was_there_
     house.identity("site-0")
     state.mkdir(mode=0o755)
     file, keys = tmp_path / "fed" / "site-0.toml", next((tmp_path / "keys").glob("site-0*"))
-    solver = SolverProcess(site_command(file, state, keys))
+    waiting, solver = (SolverProcess(site_command(file, state, keys)) for _ in range(2))
+    waiting.begin()  # it has no letter yet, and so keeps no other from the state
     sent, hashes = seal.seal(Letters(b"", {"site-0": own}))
     try:
-        answer = solver.answer(sent.whole("site-0"))
+        answer = solver.answer(sent.whole("site-0"), 120.0)
         assert solver.answer(own) == letters.UNSIGNED
     finally:
+        waiting.close()
         solver.close()
     assert letters.unpack(seal.open(answer, "site-0", hashes["site-0"]), 1 << 20)[0].kind == Kind.WELCOME
     found = {path.name: path for path in state.rglob("*")}

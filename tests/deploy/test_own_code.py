@@ -63,8 +63,8 @@ def test_code_that_the_site_s_own_file_does_not_list_is_never_loaded(tmp_path, t
     (tmp_path / "mine.py").write_text("raise SystemExit('loaded')")
     (tmp_path / "site.toml").write_text('name = "a"\ndata = "rows.csv"\ncode = ["other.py:method"]\n')
     (tmp_path / "rows.csv").write_text("a,label\n1,0\n2,1\n")
-    from fedtier.deploy.settings import checked
-    from fedtier.deploy.site import SiteTable
+    from fedtier.deploy.site_table import SiteTable
+    from fedtier.experiments.toml import checked
 
     site = checked("site", SiteTable, configuration.read_toml(tmp_path / "site.toml"))
     with pytest.raises(FedtierError, match="does not list"):

@@ -11,7 +11,8 @@ from fedtier import keys
 from fedtier.deploy.masks import secret_key
 from fedtier.deploy.privacy_words import page_of
 from fedtier.deploy.server import serve_rounds
-from fedtier.deploy.site import SiteTable, _within_budget
+from fedtier.deploy.site import _within_budget
+from fedtier.deploy.site_table import SiteTable
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments.budgets import finds_noise

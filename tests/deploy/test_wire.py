@@ -12,7 +12,8 @@ from fedtier.deploy.export import export_rows
 from fedtier.deploy.rows import open_server
 from fedtier.deploy.server import serve_rounds
 from fedtier.deploy.settings import load_run_file
-from fedtier.deploy.site import open_site, site_command
+from fedtier.deploy.site import open_site
+from fedtier.deploy.site_table import site_command
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments.bundle import Bundle

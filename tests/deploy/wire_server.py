@@ -9,7 +9,7 @@ from pathlib import Path
 from fedtier.compilation import use_compilation_cache
 from fedtier.deploy.server import serve_rounds
 from fedtier.deploy.settings import load_run_file
-from fedtier.deploy.site import site_command
+from fedtier.deploy.site_table import site_command
 from fedtier.experiments.progress import Progress
 from fedtier.protocol import Letters, SolverProcess
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -77,6 +78,29 @@ def test_a_job_whose_process_is_gone_or_another_one_starts_as_flare_starts_it(ah
         ahead._ready.wait(60)
     command = [sys.executable, "-m", *words, *WORDS]
     assert ahead.spawn(command, {"A": "1"}) is started and seen == [(command, {"A": "1"})]
+
+
+def test_while_a_job_runs_no_other_is_prepared(ahead: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that follows another at once: when the first one's end is seen, the second runs already."""
+    from nvflare.utils.process_utils import ProcessAdapter
+
+    from fedtier.deploy.flare import ahead as module
+
+    monkeypatch.setattr(module, "REST", 0.0)
+    monkeypatch.setattr(module, "BEAT", 0.01)
+    first = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    second = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    jobs = iter([first, second])
+    ahead.plain = lambda *given: ProcessAdapter(process=next(jobs))
+    ahead._ready.communicate(timeout=60)  # it is gone, so that both start as FLARE starts them
+    for _ in range(2):
+        ahead.spawn([sys.executable, "-m", MODULE], {})
+    first.communicate(b"\n", timeout=60)
+    until(lambda: ahead._jobs == 1, "the first one's end", 60)
+    ahead.begin()
+    assert ahead._ready is None
+    second.communicate(b"\n", timeout=60)
+    until(lambda: ahead._ready is not None, "the next one", 60)
 
 
 def test_one_that_waits_ends_with_the_process_that_waits_for_it(ahead: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments.run_folder import code_of
-from fedtier.own_code import by_path
+from fedtier.own_code import naming
 
 from ..small_runs import metrics, options
 
@@ -114,7 +114,7 @@ def test_files_are_looked_for_beside_the_configuration_that_names_them(mine, mon
     monkeypatch.chdir("/")
     method = configuration.load_config(mine / "run.toml").method
     assert method.name == f"{mine}/mine.py:method" and method.options == {"rate": 0.5, "steps": 2}
-    assert by_path.short(method.name) == "method"
+    assert naming.short(method.name) == "method"
 
 
 def test_defaults_come_from_the_signature_and_a_changed_file_is_another_version(mine):

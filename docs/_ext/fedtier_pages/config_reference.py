@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from fedtier.deploy.settings import WireTable
-from fedtier.deploy.site import SiteTable
+from fedtier.deploy.site_table import SiteTable
 from fedtier.experiments.tables import TABLES, Table
 
 from .markdown import code, table

@@ -140,7 +140,7 @@ def search(
     from ..experiments.run_folder import new_folder
     from ..experiments.search import order_search
     from ..experiments.search import search as run
-    from ..own_code.by_path import short
+    from ..own_code.naming import short
     from ..reports.terminal import search_object, search_table, search_toml
     from ..storage.files import write_whole
 

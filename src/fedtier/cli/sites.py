@@ -142,9 +142,9 @@ def join(kit: tyro.conf.Positional[Path], state: Path, data: Place = None, site:
         data: This site's rows: .npz, .csv, .parquet or a folder of images. They never leave this machine.
         site: site.toml, this site's own limits: max_steps, seconds, participation, radius, proximity, ...
     """
-    from ..deploy.flare.commands import join_federation
+    from ..deploy.flare.joining import check_and_join
 
-    join_federation(kit, data, state, site)
+    check_and_join(kit, data, state, site)
 
 
 def record(folder: tyro.conf.Positional[Path], against: Place = None, json: bool = False) -> None:

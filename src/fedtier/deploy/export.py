@@ -20,8 +20,8 @@ from ..errors import require
 from ..experiments.assemble import federate
 from ..experiments.data import client_names, load_data
 from ..experiments.tables import Config
-from ..own_code.by_path import Place, bare, is_own, is_path
 from ..own_code.held import is_object
+from ..own_code.naming import Place, bare, is_own, is_path
 from ..storage.files import told
 from .site import OWN_CODE
 

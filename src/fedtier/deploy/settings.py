@@ -9,16 +9,15 @@ test = "test.csv"                     # rows that judge the global model; they s
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pydantic
+from typing import NamedTuple
 
 from .. import datasets as data_sets
-from ..errors import NOTHING, FedtierError, called, nearest, require
+from ..errors import NOTHING, called, require
 from ..experiments import config as configuration
-from ..experiments.tables import Config, RunTable, Table, described
+from ..experiments.tables import Config, RunTable
+from ..experiments.toml import Table, checked, described
 from ..methods import registry
-from ..own_code.by_path import is_own
+from ..own_code.naming import is_own
 from ..protocol import Rules
 from .masks import fit_privacy
 
@@ -134,17 +133,3 @@ def _fits_buffer(config: Config, wire: WireTable) -> None:
 
 def buffer_of(config: Config) -> int:
     return registry.sketch(config.method.entry, config.method.options).buffer
-
-
-def checked(name: str, kind: type[Any], given: dict[str, Any]) -> Any:
-    """`given` as a table of this kind; the first thing wrong with it as FedtierError."""
-    for key, value in given.items():
-        if key not in kind.model_fields:
-            raise FedtierError(f"{name}.{key}", value, f"is no key of [{name}]", nearest(key, kind.model_fields))
-    try:
-        return kind.model_validate(given)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        shown = NOTHING if first["type"] == "missing" else first["input"]
-        raise FedtierError(f"{name}.{key}", shown, first["msg"][0].lower() + first["msg"][1:]) from None

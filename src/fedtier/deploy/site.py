@@ -11,9 +11,9 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,18 +33,18 @@ from ..experiments.bundle.keep import versions
 from ..experiments.bundle.rows import Reading
 from ..experiments.metrics import client_scores, quality
 from ..experiments.models import recipe_of
-from ..experiments.tables import Config, Share, Table, described
+from ..experiments.tables import Config
+from ..experiments.toml import checked, read_toml
 from ..federation import View, count_of, shown_rows
 from ..methods import registry
 from ..methods.method import Method, Turn
 from ..methods.summed import sums_of
-from ..own_code.by_path import bare, is_own, is_path
+from ..own_code.naming import bare, is_own, is_path
 from ..own_code.own_models.kept import OWN, Kept, names_in
 from ..own_code.own_models.listed import LIST, listed, text_of
 from ..problem import Rows, Spec
 from ..protocol import (
     Keep,
-    Limits,
     Masked,
     Masking,
     Memory,
@@ -62,77 +62,9 @@ from ..protocol.secure.at_site import flat_numbers
 from ..storage.files import private_files, write_whole
 from .masks import guarded, masking_table, read_masking
 from .party import dataset_of, open_rows
-from .settings import checked
+from .site_table import COARSE, SiteTable
 
 OWN_CODE = (("method", "name"), ("method", "problem"), ("model", "name"))  # where a run between sites may name code
-
-
-COARSE = ("decimals", "top", "noise")  # what a site may say about its predictions itself
-
-
-class SiteTable(Table):
-    """A site's own file: its rows, and what it is willing to do."""
-
-    name: str = described(..., "This site's name, as in wire.sites.", example="north")
-    data: str = described(
-        ..., "Its rows: .npz, .csv, .parquet or a folder of images; named from this file.", example="rows.csv"
-    )
-    label: str = described("label", "The column that is predicted.", example="outcome")
-    image_size: int | None = described(None, "Side that a folder of images is resized to.", unit="pixels", example=32, ge=1)
-    test_share: Share = described(
-        0.2, "The last rows of the file, held back to measure the models on.", unit="share", example=0.1, ge=0, lt=1
-    )
-    test_rows: int | None = described(None, "So many rows are held back, instead of a share.", unit="rows", example=40, ge=0)
-    radius: float | None = described(
-        None, "The personal model stays within this distance of x.", unit="distance", example=0.5, ge=0
-    )
-    proximity: float | None = described(None, "mu of this site, instead of the run's.", example=1.0, ge=0, allow_inf_nan=False)
-    max_steps: int | None = described(
-        None, "Local steps a round at most, whatever the server asks.", unit="steps", example=200, ge=0
-    )
-    seconds: float | None = described(None, "Time of a round: as many steps as fit.", unit="seconds", example=5.0, gt=0)
-    participation: Share = described(1.0, "The part of the rounds it takes part in.", unit="share", example=0.5, ge=0, le=1)
-    share_scores: bool = described(True, "Tells the server the accuracies on its held-back rows.", example=False)
-    methods: list[str] | None = described(None, "The methods it takes part in; none: all.", example=["zo_hfl"])
-    uplinks: list[Literal["values", "predictions", "models"]] = described(
-        ["values", "predictions", "models"],
-        "What may leave: a few values, predictions of rows that the server shows, or as many numbers as the model has.",
-        example=["values"],
-    )
-    model: str | None = described(
-        None, "A model of its own, of any kind, for methods that compare predictions.", example="sklearn:RandomForestClassifier"
-    )
-    decimals: int | None = described(
-        None, "Digits of a probability that leaves, instead of the run's.", unit="digits", example=2, ge=0
-    )
-    top: int | None = described(
-        None, "Classes of which a probability leaves, instead of the run's.", unit="classes", example=3, ge=0
-    )
-    noise: float | None = described(
-        None, "Deviation of the noise on a probability that leaves, instead of the run's.", example=0.05, ge=0,
-        allow_inf_nan=False,
-    )  # fmt: skip
-    max_model_numbers: int = described(
-        100_000_000, "The largest model, message, state or minibatch it takes.", unit="numbers", example=1_000_000, ge=1
-    )
-    hung_after: float = described(
-        3600.0,
-        "Time for one letter, after which the solver is ended.",
-        unit="seconds",
-        example=600.0,
-        gt=0,
-        allow_inf_nan=False,
-    )
-    solver: str | None = described(None, "module:factory of a solver of its own, in any framework.", example="my_client:make")
-
-    code: list[str] = described(
-        [], "Code of its own that a run may name, from this file's folder; what is not listed is never loaded.",
-        example=["my.py:method"],
-    )  # fmt: skip
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(self.max_steps, self.seconds, self.participation, self.share_scores, self.max_model_numbers)
 
 
 class Brief(NamedTuple):
@@ -179,7 +111,7 @@ def brief_of(config: Config, preparation: Preparation, masking: Masking | None =
 def open_site(file: Path, state: Path, keys: Path | None = None) -> Site:
     """The site that `file` describes; what it remembers is in the folder `state`. Between machines `keys` names its signing
     key: only letters of the server count then, and the folder has a record of all that came and went."""
-    table = checked("site", SiteTable, configuration.read_toml(file))
+    table = checked("site", SiteTable, read_toml(file))
     data = file.parent / table.data
     require(data.exists(), "site.data", str(data), "is not there", "give the path from the site's file, or an absolute one")
     seal = None if keys is None else SiteSeal(read_identity(keys), keys)
@@ -189,11 +121,6 @@ def open_site(file: Path, state: Path, keys: Path | None = None) -> Site:
     memory = Memory(state)
     record = None if seal is None else Record(state)
     return Site(table.name, partial(_player, table, file.parent), memory, table.limits, seal=seal, record=record)
-
-
-def site_command(file: Path, state: Path, keys: Path | None = None) -> list[str]:
-    """The words that start a site in a process of its own, for `SolverProcess`."""
-    return [sys.executable, "-m", "fedtier.deploy.site", *(str(path) for path in (file, state, keys) if path is not None)]
 
 
 def _player(table: SiteTable, folder: Path, text: str, client: int) -> Player:
@@ -405,5 +332,6 @@ if __name__ == "__main__":
     from ..compilation import configure_jax
 
     configure_jax()
+    opened = cache(lambda: open_site(*map(Path, sys.argv[1:])))  # with the first letter: who waits for it holds no lock
     with private_files():
-        answer_letters(open_site(*map(Path, sys.argv[1:])).answer)
+        answer_letters(lambda letter: opened().answer(letter))

@@ -22,7 +22,8 @@ from ..methods.predictions.learners import Learner
 from ..methods.private_rows import RowNoise
 from ..methods.solvers import LowerLevel
 from ..own_code.black_box import adopt_solver
-from ..own_code.by_path import is_bilevel, own_problem, short
+from ..own_code.by_path import is_bilevel, own_problem
+from ..own_code.naming import short
 from ..own_code.own_models.kept import Kept
 from ..own_code.own_models.learner import learner_of
 from ..own_code.own_models.words import maker_of

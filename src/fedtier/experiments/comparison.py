@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 from ..errors import NOTHING, FedtierError, FedtierWarning, choice, nearest, require
 from ..methods import registry
-from ..own_code.by_path import short
 from ..own_code.held import is_object
+from ..own_code.naming import short
 from . import config as configuration
 from .grids import Grid, checked_grid
 from .metrics import FEWEST

@@ -15,11 +15,12 @@ from ..errors import NOTHING, FedtierError, called, nearest, require
 from ..methods import Method, registry
 from ..methods.flat import KEYS_OF_PARTS
 from ..own_code import by_path
-from ..own_code.by_path import is_own
 from ..own_code.held import is_elsewhere, is_object
+from ..own_code.naming import is_own
 from .privacy_rules import check_privacy
 from .rules import check_clock, check_own_models, check_together
 from .tables import TABLES, Config
+from .toml import read_toml
 
 RENAMED = {"method.cohort": "method.remembered", "method.estimates": "method.remembered"}  # keys of earlier versions
 
@@ -171,25 +172,6 @@ def _seated(config: Config, method: Method) -> Config:
 def solves(config: Config) -> int:
     """Local solves of a client in a round; 0 where clients do nothing."""
     return registry.sketch(config.method.entry, config.method.options).solves
-
-
-def read_toml(file: Path) -> dict[str, Any]:
-    """The tables of a TOML file, unchecked; files of the user's code are looked for here first, then beside the file."""
-    try:
-        return _anchored(tomllib.loads(file.read_text(encoding="utf-8")), file.parent)
-    except FileNotFoundError:
-        raise FedtierError("FILE", str(file), "is not there", "give the path of a TOML file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FedtierError("FILE", str(file), f"cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        hint = "strings need quotes, tables are [data] [model] ..."
-        raise FedtierError("FILE", str(file), f"is not TOML: {error}", hint) from None
-
-
-def _anchored(content: Any, folder: Path) -> Any:
-    if isinstance(content, dict):
-        return {key: _anchored(value, folder) for key, value in content.items()}
-    return [_anchored(one, folder) for one in content] if isinstance(content, list) else by_path.anchored(content, folder)
 
 
 def _parse_setting(setting: str) -> tuple[str, str, Any]:

@@ -14,9 +14,9 @@ from ..datasets import Dataset
 from ..datasets.owners import with_enough_rows
 from ..errors import FedtierError, called, require
 from ..federation import Federation, Spared, Window, build, count_of, of_parts, partition
-from ..own_code.by_path import is_own
 from ..own_code.data import own_data
 from ..own_code.held import value_of
+from ..own_code.naming import is_own
 from .tables import Config, Data, keys_of
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..datasets.preparation import Label
 from ..errors import FedtierError, choice
-from ..own_code import by_path
+from ..own_code import by_path, naming
 
 BINS = 10  # of equal width, in which the calibration error compares confidence and accuracy
 
@@ -116,7 +116,7 @@ JUDGES = {
 def check_names(words: Sequence[str]) -> None:
     """Refuses a metric that is neither ours nor a function of the user's; loads the user's file."""
     for word in words:
-        if by_path.is_own(word):
+        if naming.is_own(word):
             by_path.find("run.metrics", word)
         else:
             choice("run.metrics", word, JUDGES)
@@ -124,7 +124,7 @@ def check_names(words: Sequence[str]) -> None:
 
 def judges_of(words: Sequence[str], task: str) -> list[Judge]:
     """The metrics that these words name; refuses one that the task does not have."""
-    found = [_own(word) if by_path.is_own(word) else JUDGES[word] for word in words]
+    found = [_own(word) if naming.is_own(word) else JUDGES[word] for word in words]
     for judge in found:
         if judge.task not in ("any", task):
             known = ", ".join(name for name, one in JUDGES.items() if one.task == task)
@@ -142,4 +142,4 @@ def _own(word: str) -> Judge:
         with by_path.calling("run.metrics", word):
             return float(function(*(truth, predicted, rows.probabilities, rows.weights)[:count]))
 
-    return Judge(by_path.short(word), "any", bool(getattr(function, "larger_is_better", True)), judge)
+    return Judge(naming.short(word), "any", bool(getattr(function, "larger_is_better", True)), judge)

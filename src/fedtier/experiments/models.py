@@ -10,7 +10,7 @@ import numpy as np
 
 from ..datasets import Dataset
 from ..errors import FedtierError, require
-from ..own_code.by_path import Place, is_own, is_path
+from ..own_code.naming import Place, is_own, is_path
 from ..problem import (
     Loss,
     Model,

@@ -15,8 +15,9 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from ..errors import FedtierError, require
-from ..own_code.by_path import calling, find, model_options, short
+from ..own_code.by_path import calling, find, model_options
 from ..own_code.held import Held
+from ..own_code.naming import short
 from ..own_code.torch_models import from_torch, is_torch
 from ..problem import Model, from_equinox
 from .tables import ModelTable

@@ -7,7 +7,7 @@ import inspect
 from ..datasets import NAMES, OPTIONS, SETS, who_takes
 from ..errors import FedtierError, choice, require
 from ..methods import Method, registry
-from ..own_code.by_path import is_own
+from ..own_code.naming import is_own
 from ..own_code.own_models.words import maker_of
 from . import judges
 from .tables import LINEAR_MODELS, MODELS, AttackTable, Config, Data, RunTable

@@ -15,7 +15,7 @@ import numpy as np
 from ..engines import Replies, State, finite_seeds, global_models, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from ..methods.attacked import SCALES
-from ..own_code.by_path import short
+from ..own_code.naming import short
 from ..own_code.own_models.kept import OWN, names_in
 from ..storage.array_files import ArrayFile
 from ..storage.files import read_generations

@@ -17,30 +17,20 @@ from typing import Any, Literal
 
 import pydantic
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict
 
 from ..datasets import OPTIONS, SETS
 from ..methods import ProjectedSgd, registry
 from ..own_code import by_path
-from ..own_code.by_path import is_own, short
 from ..own_code.held import is_elsewhere, marked, value_of
+from ..own_code.naming import is_own, short
+from .toml import Table, described
 
 Share = float
 Word = pydantic.InstanceOf[str]  # a name, or "FILE.py:NAME"; kept as it is given, so that an object may ride along
 CLOCK = ("speed_spread", "step_seconds", "latency")
 LINEAR_MODELS = ("linear", "softmax")
 MODELS = (*LINEAR_MODELS, "logistic", "mlp", "cnn", "lenet", "pfl_cnn", "zo_cnn", "zo_cnn_wide", "residual")
-
-
-def described(default: Any, meaning: str, *, unit: str = "", example: Any = None, **rules: Any) -> Any:
-    """A key of a table. The reference of all keys is made from its meaning, unit and example; `rules` are pydantic's."""
-    return Field(default=default, description=meaning, examples=[example], json_schema_extra={"unit": unit}, **rules)
-
-
-class Table(BaseModel):
-    """A table of a configuration: keys it does not have are refused, values are taken as they are written."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Data(Table):

@@ -16,8 +16,8 @@ from ..experiments.tables import MethodTable
 from ..methods import Method, ProjectedSgd, registry
 from ..methods.parts import KINDS
 from ..own_code.black_box import check_solver
-from ..own_code.by_path import is_own, short
 from ..own_code.held import PREFIX, Held
+from ..own_code.naming import is_own, short
 from ..problem import Bilevel
 from .words import as_arguments, given, word
 

@@ -13,7 +13,7 @@ from ..experiments.outcomes import Outcome, run_cells
 from ..experiments.progress import Progress
 from ..experiments.stopping import Stopped
 from ..experiments.tuning import tune_cells
-from ..own_code.by_path import short
+from ..own_code.naming import short
 from ..reports import findings, layout, tables
 from ..reports.layout import plain
 from ..reports.progress import fitting

@@ -16,9 +16,9 @@ from ..errors import FedtierError, nearest, require
 from ..experiments.config import validate
 from ..experiments.label_counts import LabelCounts, count_labels
 from ..experiments.tables import Config
-from ..own_code.by_path import is_path
 from ..own_code.data import as_dataset, raw_dataset
 from ..own_code.held import Held
+from ..own_code.naming import is_path
 from ..reports.layout import plain
 from ..reports.terminal import label_counts_table
 from .words import as_arguments, given

@@ -14,7 +14,8 @@ from ..datasets.frames import is_frame
 from ..datasets.labels import ordered
 from ..datasets.table import as_words, unsettled
 from ..errors import FedtierError, require
-from .by_path import calling, find, short, signature_of
+from .by_path import calling, find, signature_of
+from .naming import short
 
 
 def own_data(word: str, options: Mapping[str, object]) -> Dataset:

@@ -23,7 +23,7 @@ from ..experiments.outcomes import Outcome
 from ..experiments.run_folder import DIVERGED_FILE, LABELS_FILE, SET_ASIDE, RunFolder
 from ..experiments.tables import Config
 from ..methods.registry import METHODS
-from ..own_code.by_path import short
+from ..own_code.naming import short
 
 OF_METHOD = {("run", "tau")}  # keys outside [method] that a comparison sets per method
 NO_MATTER = {

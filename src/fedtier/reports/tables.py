@@ -18,7 +18,7 @@ from rich.table import Table
 from ..experiments.comparison import METRICS
 from ..experiments.outcomes import Interval, Outcome, paired, score, values
 from ..methods import registry
-from ..own_code.by_path import short
+from ..own_code.naming import short
 from ..storage.json_value import Json
 from . import findings, layout
 from .layout import Grid, folded

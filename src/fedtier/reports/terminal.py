@@ -15,8 +15,8 @@ from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
 from ..experiments.profile import PHASES, Profile
 from ..experiments.run import Result
 from ..experiments.search import Search
-from ..own_code.by_path import short
 from ..own_code.check_file import Checked
+from ..own_code.naming import short
 from ..storage.json_value import Json
 from . import further
 from .clients import clients_of, worst_of

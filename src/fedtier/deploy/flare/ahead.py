@@ -42,16 +42,19 @@ class Ahead:
         self.module = module
         self.plain = process_launcher.spawn_process
         self._ready: subprocess.Popen[bytes] | None = None
+        self._jobs = 0  # that run
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """Starts it, where none is ready."""
+        """Starts it, where none is ready and no job runs: it would wait in vain, with a solver beside the job's own."""
         with self._lock:
-            if self._ready is None or self._ready.poll() is not None:
+            if self._jobs == 0 and (self._ready is None or self._ready.poll() is not None):
                 line = [sys.executable, "-m", __name__, self.module]
                 self._ready = subprocess.Popen(line, stdin=subprocess.PIPE, start_new_session=True)
 
     def spawn(self, words: list[str], environment: dict[str, str]) -> ProcessAdapter:
+        with self._lock:
+            self._jobs += 1
         process = self._told(words, environment)
         started = self.plain(words, environment) if process is None else ProcessAdapter(process=process)
         threading.Thread(target=self._follow, args=(started.pid,), daemon=True).start()
@@ -84,6 +87,8 @@ class Ahead:
                 time.sleep(BEAT)
         except psutil.Error:
             pass
+        with self._lock:
+            self._jobs -= 1
         time.sleep(REST)
         self.begin()
 
@@ -96,7 +101,7 @@ def install(module: str) -> Ahead:
     return ahead
 
 
-def become(module: str) -> int:
+def become(module: str) -> Any:
     """What the module does when it is started by its name, with all loaded before its words are known; its exit status."""
     from nvflare.fuel.f3.mpm import MainProcessMonitor
     from nvflare.private.fed.utils.fed_utils import nvflare_fobs_initialize

@@ -11,16 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from ...compilation import configure_jax
 from ...errors import NOTHING, FedtierError, require
 from ...experiments.comparison import cell_name
-from ...experiments.config import read_toml
 from ...experiments.progress import Progress
 from ...experiments.run import Listen, Listener, Result, nobody
 from ...experiments.run_folder import RunFolder
 from ...experiments.stopping import Stopped
+from ...experiments.toml import read_toml
 from ...protocol import Ask, ServerSeal, read_identity
 from ...reports.terminal import byte_size
 from ...reports.tracking import in_background
@@ -28,21 +26,19 @@ from ...storage.files import make_private, private_files, write_whole
 from ..extension import extend, is_longer
 from ..rows import open_server
 from ..server import serve_rounds
-from ..settings import checked, load_run_file
-from ..site import SiteTable, site_command
+from ..settings import load_run_file
 from . import serve as serving
 from . import status as asking
 from .authority import Kits, answer, check_party, check_sites, provision, revoke
 from .budget import Rate
 from .extra import need_flare
 from .frames import on_the_wire
-from .join import become
 from .names import KEYS, NOTE, PLAY, RATE
 from .requests import authority_fingerprint, make_request, take_answer
 from .revocation import Revocations
 from .supervise import tell
 from .validity import revoked_file
-from .workspace import SIGNING, read_kit
+from .workspace import read_kit
 
 RUN_FILE, RUN_FOLDER = "FEDTIER_RUN_FILE", "FEDTIER_RUN_FOLDER"
 EXCHANGES = 3  # of a masked round
@@ -150,32 +146,6 @@ def serve_job(ask: Ask, stopped: Callable[[], bool]) -> None:
 def note_line(line: str) -> None:
     """A line of the transport in the log of the run that the environment names."""
     RunFolder(Path(os.environ[RUN_FOLDER])).log(line)
-
-
-def join_federation(kit_folder: Path, data: Path | None, state: Path, site_file: Path | None) -> None:
-    """`fedtier join`: checks what it was given, then becomes the site's supervisor; does not return."""
-    need_flare()
-    kit = read_kit(kit_folder, "site")
-    table = read_toml(site_file) if site_file is not None else {}
-    rows = data or _named(table, site_file)
-    require(rows.exists(), "--data", str(rows), "is not there")
-    require(table.get("name", kit.party) == kit.party, "site.name", table.get("name"), f"the kit is of {kit.party}")
-    table |= {"name": kit.party, "data": str(rows.resolve())}
-    hung = checked("site", SiteTable, table).hung_after
-    make_private(state)
-    os.umask(0o077)  # for this process and all that come from it
-    merged = state.resolve() / "site.toml"
-    write_whole(merged, tomli_w.dumps(table).encode())
-    paths = [str(site_file.resolve().parent)] if site_file is not None else []  # where a solver of one's own lies
-    paths += [path for path in [os.environ.get("PYTHONPATH")] if path]
-    become(kit, state.resolve(), site_command(merged, merged.parent / "memory", kit.folder / SIGNING), hung, paths)
-
-
-def _named(table: dict[str, Any], site_file: Path | None) -> Path:
-    named = table.get("data")
-    if site_file is None or not isinstance(named, str):
-        raise FedtierError("--data", named, "must name this site's rows", "--data rows.csv, or data in --site")
-    return site_file.parent / named
 
 
 def federation_status(kit_folder: Path) -> dict[str, Any]:

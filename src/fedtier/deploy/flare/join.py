@@ -7,10 +7,8 @@ A process that loads neither JAX nor FLARE: it lives as long as the site, beside
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from .names import HUNG, SOLVER
@@ -20,16 +18,6 @@ from .workspace import Kit, certificate_ends, read_kit
 BEAT = 0.5  # seconds between two looks at the child
 STOPPED = 130  # exit status of a command that a signal stopped
 STEADY = 4  # looks in a row that must agree: a refused certificate connects, too, for a moment
-
-
-def become(kit: Kit, state: Path, solver: Sequence[str], hung: float, python_path: Sequence[str]) -> None:
-    """Turns this process, with all it has loaded for its checks, into the small one that stays."""
-    import json
-
-    environment = dict(os.environ) | ({"PYTHONPATH": os.pathsep.join(python_path)} if python_path else {})
-    line = [sys.executable, "-m", __name__, str(kit.folder), str(state), json.dumps(list(solver)), str(hung)]
-    sys.stderr.flush()
-    os.execve(sys.executable, line, environment)
 
 
 def join(kit: Kit, state: Path, solver: str, hung: str) -> None:

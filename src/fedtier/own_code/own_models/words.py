@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from ...errors import FedtierError, nearest, require
 from ...problem import Model, mlp, softmax
-from ..by_path import find, is_path
+from ..by_path import find
 from ..held import Held, is_object, value_of
+from ..naming import is_path
 from .contract import OwnModel, require_model
 from .learner import Make
 
