@@ -32,6 +32,8 @@ sys.path.insert(0, str(ROOT))
 
 LENGTH = struct.Struct("<I")
 ROUNDS = {"processes": 200, "light": 30}
+QUIET = 50.0  # per cent of the processors: what sites that wait use, and no more
+REST = 10.0  # seconds after a run, in which its sites begin to prepare for the next
 TOGETHER = 64  # light sites in one process: a hundred compiled programs more, and Linux gives it no further piece of memory
 
 
@@ -53,7 +55,7 @@ def tables(sites: int, rounds: int, cohort: int) -> dict[str, Any]:
 
 
 def processes(sites: int, cohort: int) -> tuple[Measured, float]:
-    """Everything started at the same moment; and once more with the sites waiting, the seconds to the first round."""
+    """Everything started at the same moment; and once more, when the sites wait quietly, the seconds to the first round."""
     from tests.flare.federation import federation, rounds_done
 
     def until(number: int, folder: Path) -> None:
@@ -75,6 +77,9 @@ def processes(sites: int, cohort: int) -> tuple[Measured, float]:
         ours = made.marked("runs/one")
         memory, threads = sum(p.memory_info().rss for p in ours) / 1e6, sum(p.num_threads() for p in ours)
         assert made.processes["server"].wait(300) == 0, made.said("server")
+        time.sleep(REST)
+        while psutil.cpu_percent(5.0) > QUIET:
+            pass
         clock = time.monotonic()
         made.serve(made.configure("two", {"method": {"name": "fedavg"}}), "runs/two")
         until(1, made.root / "runs/two")
