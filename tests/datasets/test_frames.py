@@ -128,7 +128,7 @@ def test_categories_decimals_and_dates_of_arrow_are_taken_for_what_they_are(tmp_
 
 
 def test_labels_that_are_missing_are_refused_by_row():
-    with pytest.raises(FedtierError, match="label label = 'row 1': is missing"):
+    with pytest.raises(FedtierError, match="label label: is missing in row 1"):
         load("file", file=arrow(COLUMNS | {"label": ["a", None, "b", "a"]}), owner="site")
 
 

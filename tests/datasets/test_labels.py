@@ -56,9 +56,9 @@ def test_the_task_may_be_named_and_is_refused_where_it_cannot_be():
         ([1, 2, 3], "binary", "has 3 values, not 2"),
         ([1, 1, 1], "auto", "is the same in all rows"),
         (["a", "a"], "auto", "is the same in all rows"),
-        ([1.0, np.nan, 2.0], "auto", "'row 1': is missing"),
-        (["a", None, "", "b"], "auto", "'row 1': is missing, as in 1 rows more"),
-        ([1.0, np.inf, 2.0], "auto", "'row 1': is missing"),
+        ([1.0, np.nan, 2.0], "auto", "is missing in row 1"),
+        (["a", None, "", "b"], "auto", "is missing in row 1, as in 1 rows more"),
+        ([1.0, np.inf, 2.0], "auto", "is missing in row 1"),
         ([f"name {k}" for k in range(60)], "auto", "holds 60 different texts in 60 rows"),
     ):
         with pytest.raises(FedtierError, match=message):

@@ -58,7 +58,7 @@ def test_columns_are_dropped_kept_and_taken_for_codes(tmp_path):
 
 def test_missing_values_are_filled_dropped_or_refused_as_chosen(tmp_path):
     path = csv(tmp_path, "a,b,label\n1,x,0\n,y,1\n3,,1\n4,x,1\n5,y,\n")
-    refused(path, "label label = 'row 4': is missing", missing="median")
+    refused(path, "label label: is missing in row 4", missing="median")
     data = load("file", file=path, missing="drop")
     assert data.rows == 2 and "3 rows with missing values are left out" in data.notes
     path = csv(tmp_path, "a,b,label\n1,x,0\n,y,1\n3,,1\n")
@@ -339,7 +339,7 @@ def test_pixels_of_32_bits_are_refused_by_name(tmp_path, kind):
 
 def test_a_class_or_an_owner_called_na_is_told_and_kept_on_request(tmp_path):
     path = csv(tmp_path, "a,who,y\n1,NA,none\n2,DE,mild\n3,DE,none\n4,NA,mild\n5,DE,mild\n")
-    refused(path, r"label y = 'row 0': .*taken for missing: 'none' in 2 rows[^$]*missing_words = \[\]", label="y")
+    refused(path, r"label y: is missing in row 0.*taken for missing: 'none' in 2 rows[^$]*missing_words = \[\]", label="y")
     data = load("file", file=path, label="y", owner="who", missing_words=[])
     assert data.label_names == ("mild", "none") and data.owner_names == ("DE", "NA") and data.rows == 5
     dropped = load("file", file=path, label="y", owner="who", missing="drop", missing_words=["NA"])

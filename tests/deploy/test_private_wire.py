@@ -26,7 +26,7 @@ from ..small_runs import metrics
 from .test_masked_wire import FEDAVG, PLAIN
 from .test_wire import CLIENTS, QUIET, between, close, model, setup, sites
 
-DELTA, NOISE, CLIP = 0.01, 5.0, 0.05
+DELTA, NOISE, CLIP = 0.005, 5.0, 0.05
 
 
 def settings(**privacy):

@@ -19,7 +19,8 @@ from fedtier.privacy import Cohorts, epsilon_of
 DATA = {"name": "synthetic", "clients": 6, "rows": 20, "features": 3, "classes": 2, "server_share": 0.0, "partition": "iid"}
 METHOD = {"name": "fedavg", "client_lr": 0.1, "batch": 4}
 RUN = {"rounds": 6, "participation": 0.5, "order": "poisson", "local_steps": 2, "eval_every": 3}
-PRIVACY = {"kind": "clients", "epsilon": 5.0, "delta": 0.01, "accountant": "rdp"}
+DELTA = 0.004
+PRIVACY = {"kind": "clients", "epsilon": 5.0, "delta": DELTA, "accountant": "rdp"}
 
 
 def tables(**changes):
@@ -70,7 +71,7 @@ def test_the_recommended_preset_gives_way_to_shared_directions_and_says_so():
 def test_a_budget_sets_the_noise_and_clients_count_alike():
     experiment = assemble(validate(tables()))
     noise = experiment.config.privacy.noise
-    assert epsilon_of(noise, 6, Cohorts("poisson", 6, 3), 0.01, "rdp") == pytest.approx(5.0, rel=0.02)
+    assert epsilon_of(noise, 6, Cohorts("poisson", 6, 3), DELTA, "rdp") == pytest.approx(5.0, rel=0.02)
     assert np.all(np.asarray(experiment.federation.spec.weight) == 1)
     again = assemble(experiment.config)
     assert again.config == experiment.config, "what a run writes down reads back as itself"
@@ -80,7 +81,7 @@ def test_a_budget_sets_the_noise_and_clients_count_alike():
 def test_noise_and_a_budget_end_the_run_when_it_is_spent():
     config = validate(tables(privacy={"noise": 1.0, "epsilon": 3.0}, run={"rounds": 50}))
     rounds = assemble(config).config.run.rounds
-    spent = [epsilon_of(1.0, r, Cohorts("poisson", 6, 3), 0.01, "rdp") for r in (rounds, rounds + 1)]
+    spent = [epsilon_of(1.0, r, Cohorts("poisson", 6, 3), DELTA, "rdp") for r in (rounds, rounds + 1)]
     assert 1 <= rounds < 50 and spent[0] <= 3.0 < spent[1]
     with pytest.raises(FedtierError, match="is spent in the first round"):
         assemble(validate(tables(privacy={"noise": 1.0, "epsilon": 0.1})))
@@ -97,7 +98,7 @@ def test_a_run_says_what_it_has_spent_and_cannot_be_extended_beyond_its_budget(t
     monkeypatch.setattr("fedtier.experiments.run.preset_words", lambda config: ["the preset gives way"])
     result = run_experiment(validate(tables()), tmp_path / "run", progress=Quiet())
     assert "the preset gives way" in said and "the preset gives way" in (tmp_path / "run" / "run.log").read_text()
-    assert any("epsilon for a client at delta = 0.01 after 6 rounds" in line for line in said)
+    assert any("epsilon for a client at delta = 0.004 after 6 rounds" in line for line in said)
     spent = [row["epsilon"] for row in RunFolder(tmp_path / "run").rows()]
     assert spent[0] == 0 and spent == sorted(spent) and 4.8 < result.final[0]["epsilon"] <= 5.0
     page = json.loads((tmp_path / "run" / "privacy.json").read_bytes())
@@ -118,7 +119,7 @@ def test_each_client_s_rows_have_the_whole_budget_and_clients_with_more_of_them_
     noises = {int(rows): noise for rows, noise in found.privacy.by_rows.items()}
     assert [*noises] == [3, 40, 200] and found.privacy.noise is None
     assert noises[200] < noises[40] / 2 < noises[3] / 6
-    spent = [epsilon_of(noise, 12, Cohorts("poisson", rows, min(4, rows)), 0.01, "rdp") for rows, noise in noises.items()]
+    spent = [epsilon_of(noise, 12, Cohorts("poisson", rows, min(4, rows)), DELTA, "rdp") for rows, noise in noises.items()]
     assert max(spent) <= 0.3 and min(spent) > 0.298, "nobody overpays"
     assert budgeted(found, 3, SIZES) == found, "what a run writes down reads back as itself"
     assert found.digest() == config.digest()
@@ -128,7 +129,7 @@ def test_the_clients_worst_off_decide_what_written_noises_promise():
     given = tables(privacy={"kind": "rows", "by_rows": {"3": 4.0, "40": 2.0}}, run={"order": "drawn"})
     config = validate(given)
     wanted = [(4.0, Cohorts("poisson", 3, 3)), (2.0, Cohorts("poisson", 40, 4))]
-    spent = max(epsilon_of(noise, 12, cohorts, 0.01, "rdp") for noise, cohorts in wanted)
+    spent = max(epsilon_of(noise, 12, cohorts, DELTA, "rdp") for noise, cohorts in wanted)
     assert epsilon_after(config, 3, SIZES, 6) == spent
     tight = config.model_copy(update={"privacy": config.privacy.model_copy(update={"epsilon": spent * 0.8})})
     assert 0 < budgeted(tight, 3, SIZES).run.rounds < 6
@@ -138,8 +139,8 @@ def test_the_clients_worst_off_decide_what_written_noises_promise():
 
 @pytest.mark.slow
 def test_a_delta_that_would_let_one_row_of_any_client_be_published_is_refused():
-    with pytest.raises(FedtierError, match=r"privacy.delta = 0.34: must be below 1/3, also"):
-        budgeted(validate(tables(privacy={"kind": "rows", "delta": 0.34}, run={"order": "drawn"})), 3, SIZES)
+    with pytest.raises(FedtierError, match=r"privacy.delta = 0.01: must be below 1/200 for a client with 200 rows"):
+        budgeted(validate(tables(privacy={"kind": "rows", "delta": 0.01}, run={"order": "drawn"})), 3, SIZES)
 
 
 def test_a_page_about_rows_says_what_each_client_spends():
@@ -159,5 +160,5 @@ def test_without_trust_there_is_no_secret_cohort(place):
     found = stated(assemble(validate(tables(privacy={"place": place}))))
     assert found.viewers[2].epsilon <= 5.0 and found.viewers[2].epsilon == found.epsilon
     noise = found.noise
-    assert epsilon_of(noise, 6, Cohorts("all", 6, 6), 0.01, "rdp") == pytest.approx(5.0, rel=0.02)
+    assert epsilon_of(noise, 6, Cohorts("all", 6, 6), DELTA, "rdp") == pytest.approx(5.0, rel=0.02)
     assert "not covered" in page_words(found)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import FedtierError, choice, require
+from ..errors import NOTHING, FedtierError, choice, require
 from .table import EXACT, Column, Words, as_words, missing, refuse_either, settled
 
 TASKS = ("auto", "classification", "binary", "regression")
@@ -103,7 +103,8 @@ def refuse_missing(name: str, column: Column, gone: Gone = NO_TEXTS) -> None:
         more = f", as in {int(empty.sum()) - 1} rows more" * bool(empty.sum() > 1)
         texts = f"; taken for missing: {told(gone)}" if gone else ""
         keep = "; missing_words = [] takes only empty cells for missing" if gone else ""
-        raise FedtierError(name, f"row {int(np.argmax(empty))}", f"is missing{more} (rows count from 0){texts}", DROP + keep)
+        rule = f"is missing in row {int(np.argmax(empty))}{more} (rows count from 0){texts}"
+        raise FedtierError(name, NOTHING, rule, DROP + keep)
 
 
 def told(gone: Gone) -> str:

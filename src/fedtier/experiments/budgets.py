@@ -119,9 +119,9 @@ class Budget:
         if self.privacy.kind == "rows":
             require(sizes is not None, "privacy.kind", "rows", "needs to know how many rows each client has")
             assert sizes is not None
-            fewest, delta = int(np.min(sizes)), self.privacy.delta
-            rule = f"must be below 1/{fewest}, also for the client with fewest rows: else to publish a row whole is within it"
-            require(delta < 1 / fewest, "privacy.delta", delta, rule, f"{0.1 / int(np.max(sizes)):.0e}")
+            most, delta = int(np.max(sizes)), self.privacy.delta
+            rule = f"must be below 1/{most} for a client with {most} rows: else to publish one of them whole is within it"
+            require(delta < 1 / most, "privacy.delta", delta, rule, f"{0.1 / most:.0e}")
             self.cohorts = {key: row_cohorts(config, rows) for key, rows in _groups(config, sizes).items()}
         elif self.privacy.place == "central":
             self.cohorts = {EVERYBODY: cohorts_of(config, clients)}

@@ -371,7 +371,9 @@ class PrivacyTable(Table):
         None, "The budget: what may become known in all rounds. Sets the noise; with noise given too, ends the run.",
         example=8.0, gt=0, allow_inf_nan=False,
     )  # fmt: skip
-    delta: float = described(1e-5, "The chance of saying more than epsilon; below 1/clients.", example=1e-6, gt=0, lt=1)
+    delta: float = described(
+        1e-5, "The chance of saying more than epsilon; below 1/clients, for rows below 1/rows.", example=1e-6, gt=0, lt=1
+    )
     noise: float | None = described(
         None, "Deviation of the noise on a sum in units of the clip; none: what epsilon allows.", unit="clips", example=4.0,
         gt=0, allow_inf_nan=False,
