@@ -80,6 +80,16 @@ def test_a_job_whose_process_is_gone_or_another_one_starts_as_flare_starts_it(ah
     assert ahead.spawn(command, {"A": "1"}) is started and seen == [(command, {"A": "1"})]
 
 
+def test_a_job_that_cannot_be_started_counts_as_none(ahead: Any) -> None:
+    def fails(*given: object) -> None:
+        raise OSError("no more processes")
+
+    ahead.plain = fails
+    with pytest.raises(OSError, match="no more"):
+        ahead.spawn([sys.executable, "-m", "some.other.module"], {})
+    assert ahead._jobs == 0
+
+
 def test_while_a_job_runs_no_other_is_prepared(ahead: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that follows another at once: when the first one's end is seen, the second runs already."""
     from nvflare.utils.process_utils import ProcessAdapter
@@ -92,7 +102,8 @@ def test_while_a_job_runs_no_other_is_prepared(ahead: Any, monkeypatch: pytest.M
     second = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     jobs = iter([first, second])
     ahead.plain = lambda *given: ProcessAdapter(process=next(jobs))
-    ahead._ready.communicate(timeout=60)  # it is gone, so that both start as FLARE starts them
+    ahead._ready.kill()  # so that both start as FLARE starts them
+    ahead._ready.wait(60)
     for _ in range(2):
         ahead.spawn([sys.executable, "-m", MODULE], {})
     first.communicate(b"\n", timeout=60)

@@ -53,12 +53,19 @@ class Ahead:
                 self._ready = subprocess.Popen(line, stdin=subprocess.PIPE, start_new_session=True)
 
     def spawn(self, words: list[str], environment: dict[str, str]) -> ProcessAdapter:
-        with self._lock:
-            self._jobs += 1
-        process = self._told(words, environment)
-        started = self.plain(words, environment) if process is None else ProcessAdapter(process=process)
+        self._count(1)
+        try:
+            process = self._told(words, environment)
+            started = self.plain(words, environment) if process is None else ProcessAdapter(process=process)
+        except BaseException:
+            self._count(-1)
+            raise
         threading.Thread(target=self._follow, args=(started.pid,), daemon=True).start()
         return started
+
+    def _count(self, jobs: int) -> None:
+        with self._lock:
+            self._jobs += jobs
 
     def _told(self, words: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes] | None:
         """The process that was ready and has got its words; None where there is none."""
@@ -87,8 +94,7 @@ class Ahead:
                 time.sleep(BEAT)
         except psutil.Error:
             pass
-        with self._lock:
-            self._jobs -= 1
+        self._count(-1)
         time.sleep(REST)
         self.begin()
 
