@@ -26,8 +26,8 @@ TABLES: dict[str, Any] = {
 }
 METHODS: dict[str, dict[str, Any]] = {
     "zo_hfl": {"name": "zo_hfl", "preset": "paper", "server_lr": "inverse_sqrt(0.5)", "penalty": 2.0},
-    "fedavg": {"name": "fedavg"},
-    "scaffold": {"name": "scaffold"},
+    "fedavg": {"name": "fedavg", "server_seat": False},  # the wire has none
+    "scaffold": {"name": "scaffold", "server_seat": False},
 }
 
 
