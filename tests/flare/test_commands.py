@@ -13,6 +13,7 @@ import tomli_w
 from fedtier.deploy.export import export_rows
 from fedtier.deploy.flare import commands as flare
 from fedtier.deploy.flare.authority import check_sites, provision
+from fedtier.deploy.flare.joining import check_and_join
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments import run_folder
@@ -72,7 +73,7 @@ def test_a_site_that_is_badly_described_does_not_join(
     file = place / "data/trial.toml"
     file.write_text(tomli_w.dumps(site))
     with pytest.raises(FedtierError, match=words):
-        flare.join_federation(place / "kits/site-0", Path(data) if data else None, tmp_path / "state", file)
+        check_and_join(place / "kits/site-0", Path(data) if data else None, tmp_path / "state", file)
     assert not (tmp_path / "state").exists()
 
 
