@@ -27,10 +27,9 @@ from nvflare.utils.process_utils import ProcessAdapter
 from . import drivers
 from .supervise import is_alive
 
-PARTS = {  # FLARE's program of a job, and our part in it
-    "nvflare.private.fed.app.client.worker_process": f"{__package__}.executor",
-    "nvflare.private.fed.app.server.runner_process": f"{__package__}.controller",
-}
+AT_SITE = "nvflare.private.fed.app.client.worker_process"  # FLARE's programs of a job
+AT_SERVER = "nvflare.private.fed.app.server.runner_process"
+PARTS = {AT_SITE: f"{__package__}.executor", AT_SERVER: f"{__package__}.controller"}  # and our part in them
 BEAT = 1.0  # seconds between two looks at a job that runs
 REST = 3.0  # seconds after a job's end: a server that has finished its run goes then, and needs no other
 
@@ -99,12 +98,11 @@ class Ahead:
         self.begin()
 
 
-def install(module: str) -> Ahead:
+def install(module: str) -> None:
     """In this process's FLARE, before it starts anything."""
     ahead = Ahead(module)
     process_launcher.spawn_process = ahead.spawn
     ahead.begin()
-    return ahead
 
 
 def become(module: str) -> Any:
@@ -115,7 +113,6 @@ def become(module: str) -> Any:
     program: Any = importlib.import_module(module)
     nvflare_fobs_initialize()
     drivers.install()
-    importlib.import_module("nvflare.private.fed.client.client_json_config")
     importlib.import_module(PARTS[module]).prepare()
     line = sys.stdin.buffer.readline()
     if not line:  # FLARE has ended, and there will be no job

@@ -20,5 +20,5 @@ CLIENT = "nvflare.private.fed.app.client.client_train"
 if __name__ == "__main__":
     conn_manager.MAX_WAIT = conn_manager.SILENT_RECONNECT_TIME = DIAL
     drivers.install()
-    ahead.install("nvflare.private.fed.app.client.worker_process")
+    ahead.install(ahead.AT_SITE)
     runpy.run_module(CLIENT, run_name="__main__", alter_sys=True)

@@ -2,7 +2,7 @@
 """FLARE with the one way to carry bytes that our kits name: TCP with TLS.
 
 With its first connection FLARE 2.9 loads every transport it knows, among them gRPC and two HTTP libraries: half a second of
-processor time and 25 MB in each of its processes, of which a site has two.
+processor time and 13 MB in each of its processes, of which a site has two.
 """
 
 from __future__ import annotations

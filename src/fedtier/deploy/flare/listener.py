@@ -159,5 +159,5 @@ if __name__ == "__main__":
     guard()
     rejoin.install()
     tokens.install(Path(os.environ[MARK]))
-    ahead.install("nvflare.private.fed.app.server.runner_process")
+    ahead.install(ahead.AT_SERVER)
     runpy.run_module(SERVER, run_name="__main__", alter_sys=True)
