@@ -168,9 +168,16 @@ def test_groups_must_divide_the_widths():
 
 
 @pytest.mark.parametrize(
-    ("shape", "side", "border", "pools"), [((2, 9, 10), 3, 1, (False, True)), ((1, 16, 17), 5, 0, (True, True))]
+    ("shape", "side", "border", "pools"),
+    [
+        pytest.param((2, 9, 10), 3, 1, (False, True), id="tiles of one pixel, odd sides"),
+        pytest.param((1, 16, 20), 5, 0, (True, True), id="tiles of 4, then 2"),
+        pytest.param((1, 12, 8), 5, 2, (True, True), id="a border wider than a tile"),
+        pytest.param((1, 14, 18), 3, 0, (False, True), id="tiles of 2 without pooling"),
+        pytest.param((3, 8, 16), 3, 1, (True, True), id="a border of one"),
+        pytest.param((1, 16, 17), 5, 0, (True, True), id="what no tile divides"),
+    ],
 )
-@pytest.mark.slow
 def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, side, border, pools):
     """Which one runs depends on the device, which one is right must not."""
     rng = np.random.default_rng(3)
@@ -185,7 +192,7 @@ def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, s
 
     by_form = [
         jax.jit(jax.value_and_grad(functools.partial(value, form), argnums=(0, 1), has_aux=True))(kernels, inputs)
-        for form in (stages.channels_last, stages.channels_first)
+        for form in (stages.by_patches, stages.by_tiles)
     ]
     for one, other in zip(*map(jax.tree.leaves, by_form), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)

@@ -59,17 +59,27 @@ def product_of(patches: Float[Array, "B H W D"], kernel: Float[Array, "D O"]) ->
 
 
 def pooled(images: Float[Array, "B H W C"]) -> Float[Array, "B h w C"]:
-    """The largest of each 2x2 square, the first of equals; an odd last row or column is left out.
+    """The largest of each 2x2 square; an odd last row or column is left out."""
+    rows, height, width, channels = images.shape
+    even = images[:, : height // 2 * 2, : width // 2 * 2]
+    return largest(even.reshape(rows, height // 2, 2, width // 2, 2, channels), 2, 4)
+
+
+def largest(squares: Array, above: int, beside: int) -> Array:
+    """The largest along two axes of length 2, the first of equals.
 
     The position of the largest is computed without a gradient, and its value is then selected by the position: the gradient
     is one selection, where that of max would repeat the comparisons.
     """
-    rows, height, width, channels = images.shape
-    even = images[:, : height // 2 * 2, : width // 2 * 2]
-    squares = even.reshape(rows, height // 2, 2, width // 2, 2, channels)
+
+    def at(i: int, j: int) -> Array:
+        return jax.lax.index_in_dim(jax.lax.index_in_dim(fixed, j, beside, keepdims=False), i, above, keepdims=False)
+
     fixed = jax.lax.stop_gradient(squares)
-    (a, b), (c, d) = ((fixed[:, :, i, :, 0], fixed[:, :, i, :, 1]) for i in range(2))
+    a, b, c, d = at(0, 0), at(0, 1), at(1, 0), at(1, 1)
     upper = jnp.maximum(a, b) >= jnp.maximum(c, d)
     where = jnp.where(upper, jnp.where(a >= b, 0, 1), jnp.where(c >= d, 2, 3)).astype(jnp.int8)
-    places = jnp.arange(4, dtype=jnp.int8).reshape(1, 1, 2, 1, 2, 1)
-    return jnp.sum(jnp.where(where[:, :, None, :, None] == places, squares, 0), axis=(2, 4))
+    shape = [1] * squares.ndim
+    shape[above] = shape[beside] = 2
+    places = jnp.arange(4, dtype=jnp.int8).reshape(shape)
+    return jnp.sum(jnp.where(jnp.expand_dims(where, (above, beside)) == places, squares, 0), axis=(above, beside))
