@@ -190,6 +190,14 @@ def test_without_rows_at_the_server_every_method_that_can_runs(tmp_path, fedtier
     assert "no rows at the server" in err
 
 
+@pytest.mark.parametrize(("rows", "told"), [(485, False), (486, True)])
+def test_fewer_rows_at_the_server_than_a_method_is_to_show_are_told(fedtier, rows, told):
+    settings = ["method.name=fedmd", f"method.public_rows={rows}"]
+    code, _, err = fedtier("run", *options([*settings, *SHORT]), "--out", "run", "--json")
+    assert code == 0, err
+    assert ("fewer than the 486 rows that it is to show: 485 are shown" in err) == told
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

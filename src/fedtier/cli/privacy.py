@@ -40,6 +40,7 @@ def privacy(
         return
     for line in preset_words(config):
         print(line, file=sys.stderr)
+    print("computing what the budget pays for; this takes some seconds", file=sys.stderr)
     experiment = assemble(config)
     if experiment.config.run.rounds < config.run.rounds:
         print(f"the budget is spent after {experiment.config.run.rounds} rounds", file=sys.stderr)

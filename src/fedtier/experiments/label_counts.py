@@ -115,9 +115,13 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
         f"{server:,} rows at the server", f"{test:,} {'validation' if data.validation_share else 'test'} rows",
     ]  # fmt: skip
     lines = ["; ".join(part for part in parts if part), *dataset.notes]
+    method = registry.sketch(config.method.entry, config.method.options)
     if not data.central:
-        own = registry.sketch(config.method.entry, config.method.options).needs_server_data
-        lines.append("no rows at the server" + (": f1 = 0, the global model follows the clients alone" if own else ""))
+        own = ": f1 = 0, the global model follows the clients alone" if method.needs_server_data else ""
+        lines.append(f"no rows at the server{own}")
+    elif server < method.shows:
+        asked = f"the server has fewer than the {method.shows:,} rows that it is to show"
+        lines.append(f"{asked}: {server:,} are shown, the other places travel empty")
     return tuple(lines)
 
 

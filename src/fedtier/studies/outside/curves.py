@@ -46,7 +46,9 @@ def dots(outcome: Outcome, content: dict[str, Any], known: Claims) -> Figure:
         axes.set_title(column, fontsize=8)
     for axes in grid.flat[len(columns) :]:
         axes.set_visible(False)
-    grid[0][0].set_yticks(range(len(names)), names, fontsize=7)
+    grid[0][0].set_yticks(range(len(names)), names)
+    for first in grid[:, 0]:
+        first.tick_params(axis="y", labelsize=7)
     figure.supxlabel("accuracy in per cent; dots: fedtier, squares: published", fontsize=8)
     return figure
 
