@@ -153,6 +153,24 @@ def test_what_a_client_has_learnt_alone_is_what_it_would_have_without_the_others
     np.testing.assert_array_equal(np.asarray(outputs), np.log(np.float32(alone.predict_proba([0, 0]))))
 
 
+class Told(Memory):
+    """Remembers what it was told as well."""
+
+    def fit(self, rows, guidance):
+        super().fit(rows, guidance)
+        self.told = guidance.shares
+
+
+def test_of_several_solves_with_the_same_draws_a_client_keeps_the_model_that_was_told_the_servers_word():
+    """Seen: the probes of the guided estimator took the name, and so the file, of the model that the state names."""
+    kept, z = Kept(), jnp.tile(jnp.asarray(WISE, jnp.float32), (P, 1))
+    method = codistil(PROBLEM, learner=learner_of([Told], kept, lambda a: a, CLASSES), public_rows=P, estimator="guided")
+    state, _ = method.local(method.client_init(z[0], SPEC), Shared(z), (), view_of([1, 1, 1, 0, 1, 1, 1, 2]), SPEC, TURN)
+    model = kept.get(name_of(np.asarray(state.y)))
+    np.testing.assert_allclose(model.told, np.asarray(jax.nn.softmax(z)), rtol=1e-6)
+    assert len(model.fits) == 1
+
+
 def pooled(own, x, share):
     """The same by NumPy, row by row."""
     own, x = 0.98 * own + 0.02 / CLASSES, 0.98 * x + 0.02 / CLASSES

@@ -1,9 +1,9 @@
 """A client's own models between two rounds: in memory, and each in a file of its own where there is a folder.
 
-A model is named by the address of the draws that it was made with (seed, round, client), and by whether it was told anything
-beside its own rows: two models may have the same draws (`guard`). So the state of a client is names alone, eight bytes each in
-checkpoints and memories, whatever the model is. A name is written before the state that holds it; a reply that was lost leaves
-a file that nobody names, and the same round again writes the same file.
+A model is named by the address of the draws that it was made with (seed, round, client), and by what it was told beside its own
+rows: several models may have the same draws (`guard`, and the solves of an estimator). So the state of a client is names alone,
+eight bytes each in checkpoints and memories, whatever the model is. A name is written before the state that holds it; a reply
+that was lost leaves a file that nobody names, and the same round again writes the same file.
 
 A file of the user's that a model is made by lies beside the models, so that they can be read where it is not.
 
@@ -12,6 +12,7 @@ The files are pickles, in a folder that only its owner may write to. Nobody send
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
 import sys
@@ -145,6 +146,12 @@ def hex_of(name: Name) -> str:
 def untaught(name: Name) -> Name:
     """The name of the model with the draws of this name that was told nothing."""
     return name[0] ^ 1, name[1]
+
+
+def taught(name: Name, told: bytes) -> Name:
+    """The name of the model with the draws of this name that was told this."""
+    draws = np.asarray(name, np.uint32).tobytes()
+    return name_of(np.frombuffer(hashlib.blake2b(told, digest_size=8, key=draws).digest(), np.uint32))
 
 
 def names_in(states: PyTree) -> set[Name]:

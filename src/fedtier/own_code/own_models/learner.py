@@ -17,7 +17,7 @@ from ...methods.predictions.learners import Learner, Lesson, Said, shown_to
 from ...problem import Rows
 from ...protocol import foreign
 from .contract import Guidance, OwnModel, logits_of
-from .kept import NEW, Kept, name_of, untaught
+from .kept import NEW, Kept, name_of, taught, untaught
 
 Make = Callable[[], OwnModel]
 Prepare = Callable[[np.ndarray], np.ndarray]  # stored inputs -> as a model gets them
@@ -72,7 +72,8 @@ def _fitted(
     )
     model = _model(fits, name_of(name), int(client))
     model.fit(rows_of(view, fits.prepare), guidance)
-    made = name_of(words) if weight > 0 else untaught(name_of(words))
+    drawn = name_of(words)
+    made = taught(drawn, guidance.shares.tobytes()) if weight > 0 else untaught(drawn)
     fits.kept.put(made, model)
     logits, said = logits_of(model.predict_proba(inputs), rows, fits.classes, f"client {int(client)}")
     said = said & known
