@@ -226,10 +226,13 @@ def test_what_cannot_be_served_is_refused_in_words(fedtier, tmp_path, run):
 def test_it_ends_on_signals_with_a_page_open_and_says_so(run, number):
     command = [sys.executable, "-m", "fedtier", "watch", str(run), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        port = int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\n", process.stdout.readline())[1])
-        with socket.create_connection(("127.0.0.1", port)) as link:
-            link.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert link.recv(15) == b"HTTP/1.1 200 OK"
-            os.kill(process.pid, number)
-            out, err = process.communicate(timeout=20)
+        try:
+            port = int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\n", process.stdout.readline())[1])
+            with socket.create_connection(("127.0.0.1", port)) as link:
+                link.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert link.recv(15) == b"HTTP/1.1 200 OK"
+                os.kill(process.pid, number)
+                out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()  # where the shell that started the tests ignores interrupts, so does what they start
     assert (process.returncode, out, err) == (130, "", "stopped\n")
