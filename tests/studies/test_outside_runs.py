@@ -80,7 +80,7 @@ def test_a_series_starts_after_round_0_and_ends_at_the_round_that_is_asked_for()
 def test_words_name_what_differs_by_how_much_and_why():
     known = read_claims([{"source": "A", "numbers": {"c": {"r": 70.0, "q": 50.0}}}])
     values = np.asarray([60.0, 60.0])
-    entry = sheets.Entry("r", "c", values, values + 1, "last", 0.0, judge(values, known["r", "c"]))
+    entry = sheets.Entry("r", "c", values, values + 1, "last", 0.0, judge(values, known["r", "c"]), np.asarray([52.0, 61.5]))
     said = wording.sentences([entry], known, {"r": "Because."})
     assert said == [
         "1 cells beside published ones: 0 agree, 0 more overlap, 1 differ; 1 published ones were not run.",
@@ -88,7 +88,8 @@ def test_words_name_what_differs_by_how_much_and_why():
     ]
     last, best = wording.grids([entry], known)
     assert last.rows == [["r", "60.0±0.0! (70.0)"]] and best.rows == [["r", "61.0±0.0"]]
-    assert wording.verdicts([entry], known, {"r": "Because."}).rows[0][-2:] == ["differs by -10.0", "Because."]
+    line = wording.verdicts([entry], known, {"r": "Because."}).rows[0]
+    assert line[-2:] == ["differs by -10.0", "Because."] and "52.0 to 61.5" in line
 
 
 @pytest.mark.slow

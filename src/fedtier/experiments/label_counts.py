@@ -20,6 +20,10 @@ from .data import client_names, load_raw, new_names
 from .tables import Config
 
 MOST_NAMED = 5  # new clients in the sentence on what was loaded
+WITHOUT_ROWS = (
+    ": f1 = 0, and what is left is least where clients do not move, which need not be a good global model; "
+    "fedavg and scaffold need no rows there"
+)
 
 
 class LabelCounts(NamedTuple):
@@ -117,8 +121,7 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
     lines = ["; ".join(part for part in parts if part), *dataset.notes]
     method = registry.sketch(config.method.entry, config.method.options)
     if not data.central:
-        own = ": f1 = 0, the global model follows the clients alone" if method.needs_server_data else ""
-        lines.append(f"no rows at the server{own}")
+        lines.append("no rows at the server" + (WITHOUT_ROWS if method.needs_server_data else ""))
     elif server < method.shows:
         asked = f"the server has fewer than the {method.shows:,} rows that it is to show"
         lines.append(f"{asked}: {server:,} are shown, the other places travel empty")

@@ -29,6 +29,7 @@ READINGS = {
 }
 JUDGED = ("last", "best")
 COLUMNS = ("settings", "rounds")
+LATE = 5  # scores at the end of a run that show how steady its last one is
 
 
 class Line(NamedTuple):
@@ -49,6 +50,7 @@ class Entry(NamedTuple):
     judged: str
     bytes_up: float  # that a client had sent in the mean by then, over all rounds
     verdict: Verdict
+    late: np.ndarray  # of all seeds, their last LATE scores up to then
 
     @property
     def shown(self) -> np.ndarray:
@@ -88,7 +90,8 @@ def entries_of(outcome: Outcome, content: dict[str, Any], claims: Claims) -> lis
                 last, best = (100 * np.asarray([pick(one) for one in series]) for pick in (lambda one: one[-1], max))
                 shown = last if judged == "last" else best
                 verdict = judge(shown, claims.get((line.name, column), []))
-                found.append(Entry(line.name, column, last, best, judged, _sent(rows, until) / clients, verdict))
+                late = 100 * np.concatenate([one[-LATE:] for one in series])
+                found.append(Entry(line.name, column, last, best, judged, _sent(rows, until) / clients, verdict, late))
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...experiments.outcomes import Outcome, interval
 from ...reports.layout import Grid
 from .claims import Claims
-from .sheets import Entry
+from .sheets import LATE, Entry
 
 MARKS = "In brackets what others published; ~: further apart than the rule allows, but the intervals overlap; !: differs."
 
@@ -44,17 +44,18 @@ def number(values: np.ndarray) -> str:
 
 
 def verdicts(entries: list[Entry], known: Claims, explained: dict[str, str]) -> Grid:
-    """A line for every cell that others published: both intervals, the verdict and the explanation."""
+    """A line for every cell that others published: both intervals, how far a seed's number moves in its last scores (a
+    published number of one run at one round is as uncertain), the verdict and the explanation."""
     rows = []
     for entry in (entry for entry in entries if entry.verdict.word):
         claims, word = known[entry.row, entry.column], entry.verdict.word
         told = word if word == "agrees" else f"{word}: {entry.verdict.difference:+.1f}" if word != "differs" else _by(entry)
         why = explained.get(entry.row, "") if word == "differs" else ""
         theirs = "; ".join(f"{claim.source} {claim.told()} {_span(claim.interval)}".strip() for claim in claims)
-        rows.append(
-            [entry.column, entry.row, f"{number(entry.shown)} {_span(interval(entry.shown))}".strip(), theirs, told, why]
-        )
-    return Grid(["column", "method", "ours [95 %]", "published [95 %]", "verdict", "why"], rows, left=6, title="Every cell")
+        ours = f"{number(entry.shown)} {_span(interval(entry.shown))}".strip()
+        rows.append([entry.column, entry.row, ours, f"{entry.late.min():.1f} to {entry.late.max():.1f}", theirs, told, why])
+    head = ["column", "method", "ours [95 %]", f"last {LATE} scores, all seeds", "published [95 %]", "verdict", "why"]
+    return Grid(head, rows, left=7, title="Every cell")
 
 
 def _by(entry: Entry) -> str:
@@ -91,6 +92,7 @@ def as_object(entry: Entry, known: Claims) -> dict[str, Any]:
     told: dict[str, Any] = {"row": entry.row, "column": entry.column, "judged": entry.judged, "bytes_up": entry.bytes_up}
     for name, values in (("last", entry.last), ("best", entry.best)):
         told[name] = {"mean": float(values.mean()), "deviation": float(values.std()), "seeds": values.tolist()}
+    told["late"] = [float(entry.late.min()), float(entry.late.max())]
     if not entry.verdict.word:
         return told
     published = [
