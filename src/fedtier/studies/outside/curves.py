@@ -29,8 +29,9 @@ def save(outcome: Outcome, content: dict[str, Any], known: Claims, stem: Path) -
 
 @mpl.rc_context(plots.STYLE)
 def dots(outcome: Outcome, content: dict[str, Any], known: Claims) -> Figure:
-    """A panel a column: ours as dots with a deviation, each published number as a square."""
-    entries = sheets.entries_of(outcome, content, known)
+    """A panel a column in which others published something: ours as dots with a deviation, theirs as squares."""
+    theirs = {column for _, column in known}
+    entries = [entry for entry in sheets.entries_of(outcome, content, known) if entry.column in theirs]
     columns, names = (list(dict.fromkeys(getattr(entry, key) for entry in entries)) for key in ("column", "row"))
     names = names[::-1]
     wide = min(6, max(1, len(columns)))
