@@ -6,17 +6,25 @@ Importing fedtier changes nothing in JAX. The command line calls `configure_jax`
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import jax
+from jax.stages import Lowered, Wrapped
 from jaxtyping import PyTree
+
+from .errors import FedtierError
+from .storage.files import Lock
 
 P = ParamSpec("P")
 T = TypeVar("T")
 GPU_PRODUCTS = "BF16_BF16_F32_X3"
+LOCKS, PATIENCE = 256, 300.0  # of programs that are being compiled; seconds, should a process hang that compiles
 
 
 def configure_jax() -> None:
@@ -57,7 +65,45 @@ def jitted(function: Callable[..., PyTree], static_argnums: tuple[int, ...] = ()
     """jax.jit as every engine uses it: on a CPU each product stays on one core, because sums differ in the last digit
     otherwise. Call it late, where a program is first needed: it asks JAX for its devices."""
     options = {"xla_cpu_multi_thread_eigen": False} if jax.default_backend() == "cpu" else {}
-    return jax.jit(precise(function), compiler_options=options, static_argnums=static_argnums)
+    return _in_turn(jax.jit(precise(function), compiler_options=options, static_argnums=static_argnums), static_argnums)
+
+
+def _in_turn(program: Wrapped, static_argnums: tuple[int, ...]) -> Callable[..., PyTree]:
+    """`program`, which several processes that share the kept programs compile but once: the first does, the others wait for
+    it and find it there. Started together they would all compile it, each slower for the others."""
+    known: set[Hashable] = set()
+
+    def called(*args: PyTree) -> PyTree:
+        folder = jax.config.values["jax_compilation_cache_dir"]
+        if folder and (signature := _signature(args, static_argnums)) not in known:
+            _compile(program.lower(*args), Path(folder))
+            known.add(signature)
+        return program(*args)
+
+    return functools.wraps(program)(called)
+
+
+def _signature(args: tuple[PyTree, ...], static_argnums: tuple[int, ...]) -> Hashable:
+    """What tells one program of a function from another: the shapes and kinds of what it is given."""
+    traced = [arg for place, arg in enumerate(args) if place not in static_argnums]
+    leaves, structure = jax.tree.flatten(traced)
+    kinds = tuple((getattr(leaf, "shape", ()), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
+    return structure, kinds, tuple(args[place] for place in static_argnums)
+
+
+def _compile(lowered: Lowered, folder: Path) -> None:
+    """Compiles while nobody else compiles the same, or after PATIENCE. Locks are few, so that now and then a process waits for
+    another program."""
+    place = int.from_bytes(hashlib.sha256(lowered.as_text().encode()).digest()) % LOCKS
+    lock, until = Lock(folder / f"compiling-{place}"), time.monotonic() + PATIENCE
+    with suppress(OSError, FedtierError):  # a folder that cannot be written to keeps no program to wait for
+        folder.mkdir(parents=True, exist_ok=True)
+        while lock.take() is not None and time.monotonic() < until:
+            time.sleep(0.05)
+    try:
+        lowered.compile()
+    finally:
+        lock.free()
 
 
 def precise(function: Callable[P, T]) -> Callable[P, T]:
