@@ -91,7 +91,7 @@ def test_every_key_has_a_meaning_and_an_example_that_is_accepted(table, key, tmp
     if table in config.TABLES:
         private = table == "privacy"
         needed = PRIVATE | OF_PRIVACY.get(key, {}) if private else NEEDED.get(key, {})
-        method = {"privacy": "fedavg", "clients": "codistil"}.get(table)
+        method = {"privacy": "fedavg", "clients": "codistil", "model": "fedavg"}.get(table)
         beside = {"method": {"name": method}} if method else {}
         assert getattr(getattr(config.validate(beside | {table: needed | {key: example}}), table), key) == example
     else:

@@ -9,7 +9,21 @@ import pytest
 
 from fedtier import keys, trees
 from fedtier.errors import FedtierError
-from fedtier.problem import cnn, lenet, linear, mlp, pfl_cnn, residual, scaled, softmax, zo_cnn, zo_cnn_wide
+from fedtier.problem import (
+    Rows,
+    cnn,
+    cross_entropy,
+    halved,
+    lenet,
+    linear,
+    mlp,
+    pfl_cnn,
+    residual,
+    scaled,
+    softmax,
+    zo_cnn,
+    zo_cnn_wide,
+)
 from fedtier.problem.models import stages
 
 KEY = keys.root(0)
@@ -196,3 +210,24 @@ def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, s
     ]
     for one, other in zip(*map(jax.tree.leaves, by_form), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_with_half_the_digits_slopes_keep_their_direction_and_parameters_all_their_digits(name):
+    model, _, shape = SMALL[name]
+    x = jax.jit(model.init)(KEY)
+    inputs = jax.random.normal(keys.at(KEY, 1), (16, *shape))
+    rows = Rows(inputs, jnp.arange(16) % 3)
+
+    @jax.jit
+    def slopes(x):
+        return tuple(jax.grad(cross_entropy(kind))(x, rows) for kind in (model, halved(model)))
+
+    full, half = slopes(x)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(half))
+    cosine = float(trees.dot(full, half) / (trees.norm(full) * trees.norm(half)))
+    assert 0.99 < cosine < 1, "close, and not the same: another pixel may be the largest of four"
+    assert float(trees.norm(half)) == pytest.approx(float(trees.norm(full)), rel=0.03)
+    text = str(jax.make_jaxpr(halved(model).apply)(x, inputs))
+    products = [line for line in text.splitlines() if "dot_general" in line]
+    assert products and all("bf16" in line for line in products)

@@ -32,7 +32,7 @@ from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, 
 from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
 from .budgets import budgeted, finds_noise, promised_sizes
 from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
-from .models import is_plain, loss_of, model_of
+from .models import is_plain, loss_of, model_of, trained_model_of
 from .own_models import is_start, start_of
 from .privacy_rules import mechanism_of, row_noise_of
 from .tables import Config, keys_of
@@ -324,9 +324,9 @@ def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, P
     if method.problem is None:
         require(model is not None, "model.name", str(config.model.name), "an array to start from needs a problem of its own")
         assert model is not None
-        problem = supervised(loss_of(config, dataset, model), **limits)
+        problem = supervised(loss_of(config, dataset, trained_model_of(config, dataset)), **limits)
     else:
-        loss = None if model is None else loss_of(config, dataset, model)
+        loss = None if model is None else loss_of(config, dataset, trained_model_of(config, dataset))
         fits = not is_bilevel(method.problem) or model is None or is_plain(dataset)
         rule, hint = "has a model of its own, but these rows are scaled for ours", "give a function of the loss: problem(loss)"
         require(fits, "method.problem", str(method.problem), rule, hint)

@@ -16,6 +16,7 @@ from ..problem import (
     Model,
     cnn,
     cross_entropy,
+    halved,
     huber_error,
     lenet,
     linear,
@@ -91,7 +92,16 @@ def absolute(table: dict[str, Json]) -> dict[str, Json]:
 
 def model_of(config: Config, dataset: Dataset) -> Model:
     """The model of [model], fed with scaled inputs: one output per class, or one number for a regression."""
+    return _fed(recipe_of(config, dataset).build(), dataset)
+
+
+def trained_model_of(config: Config, dataset: Dataset) -> Model:
+    """`model_of` as steps compute it: with the digits of model.precision."""
     model = recipe_of(config, dataset).build()
+    return _fed(halved(model) if config.model.precision == "half" else model, dataset)
+
+
+def _fed(model: Model, dataset: Dataset) -> Model:
     return model if is_plain(dataset) else scaled(model, dataset.shift, dataset.scale)
 
 

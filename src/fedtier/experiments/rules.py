@@ -56,6 +56,7 @@ def check_together(config: Config) -> None:
     _check_data(data)
     _check_server(config)
     _check_linear(config)
+    _check_precision(config)
     _check_attack(config)
 
 
@@ -141,6 +142,15 @@ def _check_linear(config: Config) -> None:
     fits = not config.method.entry.linear or config.model.name not in MODELS or config.model.name in LINEAR_MODELS
     rule = f"{config.method.name} is for linear models with weights for every output"
     require(fits, "model.name", config.model.name, rule, "softmax, or linear where the label is a number")
+
+
+def _check_precision(config: Config) -> None:
+    """Refuses three digits for a method that subtracts values which differ in the fourth."""
+    if config.model.precision == "full":
+        return
+    method = registry.sketch(config.method.entry, config.method.options)
+    rule = f"{config.method.name} takes differences of values, as it is set here, and three digits are too few for them"
+    require(not method.differences, "model.precision", "half", rule, "full, or a method that follows slopes, such as fedavg")
 
 
 def _check_server(config: Config) -> None:

@@ -201,6 +201,11 @@ class ModelTable(Table):
     loss: Literal["auto", "cross_entropy", "squared", "huber"] = described(
         "auto", "The loss; auto: cross entropy for classes, else the squared error.", example="huber"
     )
+    precision: Literal["full", "half"] = described(
+        "full",
+        "half: local steps compute with three digits, in bfloat16, for speed on a GPU; parameters and scores stay full.",
+        example="half",
+    )
     huber_width: float = described(
         1.0, "Errors beyond this count linearly, with loss = huber.", unit="deviations of the label", example=2.0, gt=0,
         allow_inf_nan=False,
@@ -463,6 +468,7 @@ LATER = (
     ("data", "new_clients"), ("data", "augment"), ("run", "metrics"), ("data", "server_copy"), ("run", "local_steps"),
     ("run", "order"), ("data", "balance"), ("data", "test"), ("data", "pixels"), ("run", "epochs"), ("run", "personal_steps"),
     ("run", "magnitude"), ("run", "personal_check"), ("privacy", "by_rows"), ("privacy", "public_sizes"),
+    ("model", "precision"),
 )  # fmt: skip
 """Keys that stand in a digest only where they are set: runs from before there were such keys keep theirs."""
 TABLES: dict[str, type[Table]] = {

@@ -261,6 +261,7 @@ class Method(NamedTuple):
     stored: int = 0  # of a client's rows it uses so many, the first; 0: all
     sums: Sums | None = None  # does a round depend on its replies through sums alone? None: it may not
     shows: int = 0  # rows of the server that every client sees without labels (`View.shown`), told once before round 0
+    differences: bool = False  # does it take differences of values, in which rounding counts?
     coupling: Coupled | None = None  # f2 of a client's personal model, where it is not problem.f2
 
     def briefed(self, client: PyTree, server: PyTree, turn: Turn) -> PyTree:

@@ -93,6 +93,7 @@ def zo_hfl(
         needs_server_data=problem.central or estimator.served,
         solves=estimator.solves,
         foreign=True,
+        differences=estimator.directions > 0,
         lower_level=personal.name == "lower_level",
         sums=slopes if shared_directions else None,
     )

@@ -102,6 +102,7 @@ def decomfl(
 
     return Method(
         name="decomfl",
+        differences=True,
         server_init=lambda x: Server(by.first(x), Ring.empty(replay, (updates, perturbations)) if replay else ()),
         client_init=lambda x, spec: replays.first(by.first(x)) if replay else (),
         broadcast=broadcast,

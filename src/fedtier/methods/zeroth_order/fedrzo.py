@@ -86,6 +86,7 @@ def fedrzo(
 
     return Method(
         name="fedrzo",
+        differences=True,
         server_init=Server,
         broadcast=lambda server, opening: Shared(server.x),
         local=at_client,

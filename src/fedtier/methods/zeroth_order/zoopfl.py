@@ -100,6 +100,7 @@ def zoopfl(
 
     return Method(
         name="zoopfl",
+        differences=True,
         server_init=Server,
         client_init=lambda x, spec: Client(x),
         broadcast=lambda server, opening: Shared(first(server.x)),

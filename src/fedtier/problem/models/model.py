@@ -64,6 +64,25 @@ def scaled(model: Model, shift: Real[ArrayLike, "..."], scale: Real[ArrayLike, "
     )
 
 
+def halved(model: Model) -> Model:
+    """`model` computed with three digits, in bfloat16, from parameters in float32 and to outputs in float32: slopes come in
+    float32, so that the small steps of a descent are not lost in the last digit of a parameter."""
+
+    def computed(function: Apply | Features) -> Apply:
+        def called(x: PyTree, inputs: Inputs) -> Float[Array, "B outputs"]:
+            with jax.default_matmul_precision("default"):  # three products of bfloat16 for one would be in vain
+                return function(_half(x), _half(inputs)).astype(jnp.float32)
+
+        return called
+
+    features = model.features
+    return model._replace(apply=computed(model.apply), features=None if features is None else computed(features))
+
+
+def _half(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda a: a.astype(jnp.bfloat16) if jnp.issubdtype(a.dtype, jnp.floating) else a, tree)
+
+
 def from_equinox(
     name: str, make: Callable[[Key[Array, ""]], eqx.Module], prepare: Callable[[Inputs], Inputs] = lambda inputs: inputs
 ) -> Model:
