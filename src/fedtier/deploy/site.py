@@ -25,7 +25,7 @@ from ..datasets import Dataset, Preparation
 from ..engines.engine import tell_unused_rows
 from ..errors import FedtierError, require
 from ..experiments import config as configuration
-from ..experiments.assemble import Algorithm, algorithm, own_learner
+from ..experiments.assemble import Algorithm, algorithm
 from ..experiments.budgets import budgeted, most_steps, most_tau
 from ..experiments.bundle.about import About
 from ..experiments.bundle.bundle import FOLDER, write
@@ -33,6 +33,7 @@ from ..experiments.bundle.keep import versions
 from ..experiments.bundle.rows import Reading
 from ..experiments.metrics import client_scores, quality
 from ..experiments.models import recipe_of
+from ..experiments.solving import own_learner
 from ..experiments.tables import Config
 from ..experiments.toml import checked, read_toml
 from ..federation import View, count_of, shown_rows

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,27 +14,22 @@ from .. import datasets as data_sets
 from .. import keys
 from ..datasets import Dataset
 from ..errors import called, require
-from ..federation import Federation, Plan, asynchronous_plan, count_of, growing_steps, make_clock, make_plan, with_seat
+from ..federation import Federation, Plan, count_of, with_seat
 from ..keys import Tag
-from ..methods import Method, ProjectedSgd, flat, pretrain, registry
-from ..methods.attacked import AttackSpec, attacked
+from ..methods import Method, pretrain
+from ..methods.attacked import AttackSpec
 from ..methods.predictions.learners import Learner
-from ..methods.private_rows import RowNoise
 from ..methods.solvers import LowerLevel
-from ..own_code.black_box import adopt_solver
-from ..own_code.by_path import is_bilevel, own_problem
-from ..own_code.naming import short
 from ..own_code.own_models.kept import Kept
-from ..own_code.own_models.learner import learner_of
-from ..own_code.own_models.words import maker_of
 from ..privacy.mechanism import private
-from ..problem import Augment, Bilevel, Model, Rows, Spec, ball, crop_and_flip, supervised
-from ..problem.closed_forms import QuadraticSpec, two_level_quadratic
+from ..problem import Bilevel, Model, Spec
+from ..problem.closed_forms import QuadraticSpec
 from .budgets import budgeted, finds_noise, promised_sizes
 from .data import Newcomers, client_names, clients_of, load_data, new_names, seeds_of, split_all
-from .models import is_plain, loss_of, model_of, trained_model_of
-from .own_models import is_start, start_of
+from .own_models import start_of
+from .planning import local_steps_of, plan_of, steps_of
 from .privacy_rules import mechanism_of, row_noise_of
+from .solving import check_own_models, lower_level_of, made, method_of, own_learner, problem_of
 from .tables import Config, keys_of
 
 
@@ -114,7 +109,7 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
     dataset = dataset or load_data(config)
     own = Kept() if config.clients.models else None
     clients = clients_of(config, dataset) if parties is None else parties.clients
-    _check_own_models(config, clients)
+    check_own_models(config, clients)
     seeds = seeds_of(config)
     sizes = None
     if config.privacy.kind == "rows":
@@ -131,7 +126,8 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         federation, new = _with_attackers(config, dataset, drawn[0], clients, seed), drawn[1]
         if dataset.blocks > 1:  # each seed has prepared rows of its own, one block after the other
             federation = federation._replace(index=federation.index + dataset.rows * (seed - config.run.seed))
-        return federation._replace(arrays=()), _plan(config, method, _steps_of(config, federation, clients), clients, seed), new
+        plan = plan_of(config, method, steps_of(config, federation, clients), clients, seed)
+        return federation._replace(arrays=()), plan, new
 
     with called(keys_of("data", "run") | {"buffer": "method.buffer"}):
         federations, plans, newcomers = zip(*(one(seed) for seed in seeds), strict=True)
@@ -141,55 +137,10 @@ def assemble(config: Config, dataset: Dataset | None = None, parties: Federation
         plans = [plan.padded(max(plan.cohort for plan in plans)) for plan in plans]
     plan = jax.tree.map(lambda *tables: np.stack(tables), *plans)
     key = jnp.stack([keys.root(seed) for seed in seeds])
-    steps = np.broadcast_to(_local_steps(config, federation, clients), (config.run.rounds + 1, clients))
+    steps = np.broadcast_to(local_steps_of(config, federation, clients), (config.run.rounds + 1, clients))
     x = _first_model(config, dataset, model, problem, federation, key)
     new = None if newcomers[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *newcomers)
     return Experiment(config, dataset, model, problem, method, solve, federation, plan, x, key, steps, new, sizes, own)
-
-
-def _plan(config: Config, method: Method, steps: np.ndarray | None, clients: int, seed: int) -> Plan:
-    """Who is asked in which round; with a buffer, who replies to which step of the server, by the virtual clock."""
-    run, rng = config.run, np.random.default_rng([seed, 1])
-    spread = run.speed_spread if run.speed_spread is not None or not method.buffer else 1.0
-    clock = None
-    if spread is not None:
-        speeds = np.random.default_rng([seed, 4])
-        clock = make_clock(speeds, clients=clients, speed_spread=spread, step_seconds=run.step_seconds, latency=run.latency)
-    same: dict[str, Any] = {
-        "clients": clients, "rounds": run.rounds, "participation": run.participation, "tau": np.asarray(run.tau, float),
-        "stragglers": run.stragglers, "dropouts": run.dropouts, "seat": bool(config.method.server_seat),
-        "steps": None if steps is None else np.broadcast_to(steps, (run.rounds, *np.shape(steps))),
-    }  # fmt: skip
-    if clock is not None and method.buffer:
-        return asynchronous_plan(rng, clock, buffer=method.buffer, **same)
-    return make_plan(rng, clock=clock, order=run.order, **same)
-
-
-def _steps_of(config: Config, federation: Federation, clients: int) -> np.ndarray | None:
-    """H, the same in every round: one number by run.local_steps, [m] by run.epochs; None: run.tau says."""
-    run = config.run
-    if run.epochs is None:
-        return None if run.local_steps is None else np.asarray(run.local_steps)
-    return np.asarray(steps_of_epochs(config, np.asarray(federation.train.size)[..., :clients]))
-
-
-def steps_of_epochs(config: Config, rows: np.ndarray | Array) -> np.ndarray | Array:
-    """epochs ceil(rows/batch), rounded up; `rows` may be traced."""
-    options, epochs = config.method.options, config.run.epochs
-    batch: int = options["local"].batch if isinstance(options.get("local"), ProjectedSgd) else options.get("batch", 0)
-    rule = f"{short(config.method.name)} has no batch to count an epoch by"
-    require(batch > 0, "run.epochs", epochs, rule, "set run.local_steps")
-    assert epochs is not None
-    exact = epochs * ((rows + batch - 1) // batch)
-    return np.ceil(exact).astype(np.int32) if isinstance(rows, np.ndarray) else jnp.ceil(exact).astype(jnp.int32)
-
-
-def _local_steps(config: Config, federation: Federation, clients: int) -> np.ndarray:
-    """[R + 1, m] or what broadcasts to it: what a client does in a round; by run.epochs, the mean of all seeds."""
-    fixed, rounds = _steps_of(config, federation, clients), config.run.rounds + 1
-    if fixed is None:
-        return growing_steps(np.asarray(config.run.tau, float), rounds).reshape(rounds, -1)
-    return np.ceil(np.atleast_2d(fixed).mean(axis=0, keepdims=True)).astype(np.int32)
 
 
 def federate(config: Config, dataset: Dataset, seed: int) -> Federation:
@@ -210,8 +161,8 @@ def algorithm(
     a model of its own; `sizes` is its number of rows, [1, 1], under privacy of rows."""
     model, problem, _, _, _ = _algorithm(config, dataset)
     problem = adopt(problem)
-    method = _made(config, dataset, problem, None if sizes is None else row_noise_of(config, sizes), learner)
-    return Algorithm(config, dataset, model, problem, method, _lower_level(problem, config.method.options))
+    method = made(config, dataset, problem, None if sizes is None else row_noise_of(config, sizes), learner)
+    return Algorithm(config, dataset, model, problem, method, lower_level_of(problem, config.method.options))
 
 
 def with_options(experiment: Experiment, options: Mapping[str, object]) -> Experiment:
@@ -226,59 +177,18 @@ def _algorithm(
     config: Config, dataset: Dataset, clients: int = 0, sizes: np.ndarray | None = None, own: Kept | None = None
 ) -> tuple[Model | None, Bilevel, PyTree, Method, LowerLevel]:
     """`clients` and `sizes` are read under privacy alone."""
-    model, problem, arrays = _problem(config, dataset)
+    model, problem, arrays = problem_of(config, dataset)
     noise = None if sizes is None else row_noise_of(config, sizes)
     learner = None if own is None else own_learner(config.clients.models, dataset, own)
-    method = _method(config, dataset, problem, noise, learner)
+    method = method_of(config, dataset, problem, noise, learner)
     if config.privacy.kind == "clients":
         method = private(method, mechanism_of(config, clients))
-    return model, problem, arrays, method, _lower_level(problem, config.method.options)
+    return model, problem, arrays, method, lower_level_of(problem, config.method.options)
 
 
 def _train_sizes(config: Config, dataset: Dataset, seeds: list[int]) -> np.ndarray:
     """[seeds, m] how many training rows each client has."""
     return np.stack([np.asarray(federate(config, dataset, seed).train.size) for seed in seeds])
-
-
-def own_learner(words: Sequence[str], dataset: Dataset, kept: Kept) -> Learner:
-    """The models that these words name, fed with rows as the server's model gets them."""
-    rule = f"models of the clients' own are for classes, and {dataset.name} has numbers to predict"
-    require(dataset.task == "classification", "clients.models", list(map(str, words)), rule, "leave them out")
-    shift, scale = (np.asarray(a, np.float32) for a in (dataset.shift, dataset.scale))
-
-    def prepare(inputs: np.ndarray) -> np.ndarray:
-        return (np.asarray(inputs, np.float32) - shift) * scale
-
-    return learner_of([maker_of(word) for word in words], kept, prepare, dataset.outputs)
-
-
-def _check_own_models(config: Config, clients: int) -> None:
-    count = len(config.clients.models)
-    require(count in (0, 1, clients), "clients.models", count, f"must be one model, or one for each of the {clients} clients")
-
-
-def _method(
-    config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None, learner: Learner | None = None
-) -> Method:
-    attack = config.attack
-    method = _made(config, dataset, problem, noise, learner)
-    if attack.kind == "none":
-        return method
-    fits = attack.kind != "labels" or dataset.task == "classification"
-    rule = f"needs classes to flip, and {dataset.name} has numbers to predict"
-    require(fits, "attack.kind", attack.kind, rule, "signs, large or noise")
-    return attacked(method, attack.kind, scale=attack.scale, classes=dataset.classes)
-
-
-def _made(
-    config: Config, dataset: Dataset, problem: Bilevel, noise: RowNoise | None = None, learner: Learner | None = None
-) -> Method:
-    entry, check = config.method.entry, config.run.personal_check
-    fits = not check or registry.takes_check(entry)
-    rule = f"{config.method.name} makes its personal models itself, and has no others to choose from"
-    require(fits, "run.personal_check", check, rule, "leave it out, or choose a method that fine-tunes")
-    augment = _augment(config, dataset)
-    return registry.make(entry, problem, config.method.options, augment=augment, private=noise, check=check, learner=learner)
 
 
 def _with_attackers(config: Config, dataset: Dataset, federation: Federation, clients: int, seed: int) -> Federation:
@@ -291,49 +201,6 @@ def _with_attackers(config: Config, dataset: Dataset, federation: Federation, cl
     attacks = np.zeros(federation.clients, bool)
     attacks[np.random.default_rng([seed, 5]).choice(clients, count, replace=False)] = True
     return federation._replace(spec=AttackSpec(*federation.spec, attacks=jnp.asarray(attacks)))
-
-
-def _augment(config: Config, dataset: Dataset) -> Augment | None:
-    """What the clients' local steps see in place of the stored images; None: the images themselves."""
-    if not config.data.augment:
-        return None
-    rule = "is for images [channels, height, width]"
-    require(len(dataset.shape) == 3, "data.augment", True, f"{rule}; these rows have the shape {dataset.shape}", "leave it out")
-    fits = "local" in registry.part_names(config.method.entry)
-    require(fits, "data.augment", True, f"{config.method.name} has no local steps that could see other images", "leave it out")
-    require(config.method.solver is None, "data.augment", True, "a solver of your own sees the stored images", "leave it out")
-    with called({"shape": "data.augment"}):
-        return crop_and_flip(dataset.shape)
-
-
-def _lower_level(problem: Bilevel, given: Mapping[str, Any]) -> LowerLevel:
-    """The solver of y_i(x) by which f is measured: the method's own local part, or the one of its keys."""
-    keys = {key: given[key] for key in flat.KEYS_OF_PARTS["local"] if key in given}
-    local = given["local"] if isinstance(given.get("local"), ProjectedSgd) else flat.local(**keys)
-    return local.lower_level(problem)
-
-
-def _problem(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree]:
-    method = config.method
-    limits = {"penalty": method.penalty, "proximity": method.proximity, "Y": None if method.radius is None else ball()}
-    if dataset.task == "two_level":
-        problem = two_level_quadratic(**limits)._replace(central=config.data.central)
-        return None, problem, np.asarray(dataset.model_inputs())
-    rows = Rows(dataset.inputs, dataset.labels, dataset.weights)  # pyright: ignore[reportArgumentType]
-    model = None if is_start(config.model) else model_of(config, dataset)
-    if method.problem is None:
-        require(model is not None, "model.name", str(config.model.name), "an array to start from needs a problem of its own")
-        assert model is not None
-        problem = supervised(loss_of(config, dataset, trained_model_of(config, dataset)), **limits)
-    else:
-        loss = None if model is None else loss_of(config, dataset, trained_model_of(config, dataset))
-        fits = not is_bilevel(method.problem) or model is None or is_plain(dataset)
-        rule, hint = "has a model of its own, but these rows are scaled for ours", "give a function of the loss: problem(loss)"
-        require(fits, "method.problem", str(method.problem), rule, hint)
-        problem = own_problem(method.problem, loss, method.problem_options)
-    if method.solver is not None:
-        problem = adopt_solver(problem, method.solver)
-    return model, problem._replace(central=config.data.central, model=model, outputs=dataset.outputs), rows
 
 
 def _federation(

@@ -24,9 +24,10 @@ from ..keys import Tag
 from ..methods.method import Turn
 from ..problem import Model, Rows, residuals
 from ..protocol import message_shapes
-from .assemble import Algorithm, Experiment, steps_of_epochs
+from .assemble import Algorithm, Experiment
 from .bundle.keep import is_kept
 from .metric_row import Spread
+from .planning import steps_of_epochs
 
 FEWEST = 10  # held-back rows from which a client may be the worst one: two rows say nothing about a model
 
