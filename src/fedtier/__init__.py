@@ -32,12 +32,12 @@ HOMES = {
     "experiments.bundle": ("Bundle",),
     "experiments.bundle.adapt": ("adapt",),
     "methods": (
-        "Method", "by_round", "descent", "exact", "fine_tune", "first_order", "global_model", "guided", "lower_level",
+        "Method", "by_round", "descent", "exact", "fine_tune", "first_order", "frozen", "global_model", "guided", "lower_level",
         "orthogonal", "projected_sgd", "sphere",
     ),
     "problem": (
-        "Bilevel", "Model", "Rows", "Spec", "ball", "box", "cross_entropy", "everywhere", "half_space", "huber", "huber_error",
-        "l1_ball", "on_part", "orthant", "product", "quadratic", "simplex", "squared_error", "supervised",
+        "Bilevel", "Model", "Rows", "Spec", "ball", "box", "cross_entropy", "everywhere", "frozen", "half_space", "huber",
+        "huber_error", "l1_ball", "on_part", "orthant", "product", "quadratic", "simplex", "squared_error", "supervised",
     ),
     "compilation": ("configure_jax",),
     "errors": ("FedtierError", "FedtierWarning"),
@@ -56,11 +56,12 @@ __all__ = [
     "codistil", "compare", "configure_jax", "coordinate_median", "cross_entropy", "datasets", "decomfl", "descent", "ditto",
     "engines", "errors", "everywhere", "exact", "experiments", "fedadagrad", "fedadam", "fedasync", "fedavg", "fedavgm",
     "fedbn", "fedbuff", "feddf", "feddyn", "federate", "federation", "fedexp", "fedmac", "fedmd", "fednova", "fedper",
-    "fedprox", "fedrep", "fedrzo", "fedyogi", "fine_tune", "first_order", "global_model", "guided", "half_space", "huber",
-    "huber_error", "ifca", "keys", "knn_per", "l1_ball", "lg_fedavg", "linear", "load", "local_only", "lower_level", "method",
-    "methods", "mlp", "mocha", "model", "moon", "on_part", "orthant", "orthogonal", "per_fedavg", "pfedme", "problem",
-    "product", "projected_sgd", "quadratic", "rfa", "scaffold", "schedules", "server_only", "shrofbo", "simfbo", "simplex",
-    "softmax", "sphere", "squared_error", "supervised", "theory", "train", "trees", "trimmed_mean", "zo_hfl", "zoopfl",
+    "fedprox", "fedrep", "fedrzo", "fedyogi", "fine_tune", "first_order", "frozen", "global_model", "guided", "half_space",
+    "huber", "huber_error", "ifca", "keys", "knn_per", "l1_ball", "lg_fedavg", "linear", "load", "local_only",
+    "lower_level", "method", "methods", "mlp", "mocha", "model", "moon", "on_part", "orthant", "orthogonal", "per_fedavg",
+    "pfedme", "problem", "product", "projected_sgd", "quadratic", "rfa", "scaffold", "schedules", "server_only", "shrofbo",
+    "simfbo", "simplex", "softmax", "sphere", "squared_error", "supervised", "theory", "train", "trees", "trimmed_mean",
+    "zo_hfl", "zoopfl",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # what an editor completes
@@ -147,6 +148,7 @@ if TYPE_CHECKING:  # what an editor completes
         box,
         cross_entropy,
         everywhere,
+        frozen,
         half_space,
         huber,
         huber_error,

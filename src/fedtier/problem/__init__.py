@@ -7,6 +7,7 @@ from .models import (
     Model,
     cnn,
     from_equinox,
+    frozen,
     halved,
     lenet,
     linear,
@@ -25,9 +26,9 @@ from .shared_lower import SharedLower, weight_decay
 from .sparse import correlated, smooth_l1
 
 __all__ = [
-    "Augment", "Bilevel", "ConstraintSet", "Loss", "Model", "Rows", "SharedLower", "Spec", "ball", "box", "cnn", "correlated",
-    "crop_and_flip", "cross_entropy", "everywhere", "from_equinox", "half_space", "halved", "huber", "huber_error", "l1_ball",
-    "lenet", "linear", "logistic", "mlp", "on_part", "orthant", "pfl_cnn", "product", "quadratic", "remapped", "residual",
-    "residuals", "scaled", "simplex", "smooth_l1", "softmax", "squared_error", "supervised", "weight_decay", "zo_cnn",
-    "zo_cnn_wide",
+    "Augment", "Bilevel", "ConstraintSet", "Loss", "Model", "Rows", "SharedLower", "Spec", "ball", "box", "cnn",
+    "correlated", "crop_and_flip", "cross_entropy", "everywhere", "from_equinox", "frozen", "half_space", "halved", "huber",
+    "huber_error", "l1_ball", "lenet", "linear", "logistic", "mlp", "on_part", "orthant", "pfl_cnn", "product", "quadratic",
+    "remapped", "residual", "residuals", "scaled", "simplex", "smooth_l1", "softmax", "squared_error", "supervised",
+    "weight_decay", "zo_cnn", "zo_cnn_wide",
 ]  # fmt: skip

@@ -9,8 +9,8 @@ import pytest
 from fedtier import keys, trees
 from fedtier.errors import FedtierError, FedtierWarning
 from fedtier.methods import fedbn, fedper, fedrep, lg_fedavg, projected_sgd
-from fedtier.methods.personalised.leaves import join, split
 from fedtier.problem import Model, cnn, from_equinox, mlp, softmax, supervised
+from fedtier.problem.models.leaves import join, split
 
 from .points import CLIENTS, A, B, Played, end, mean_move, moves, personal_of, replies, same
 

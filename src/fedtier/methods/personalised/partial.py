@@ -17,6 +17,7 @@ start, so do not judge the method by that model. State: the kept leaves.
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import jax
@@ -24,14 +25,14 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Key, PyTree
 
 from ... import keys, trees
-from ...errors import whole
+from ...errors import FedtierWarning, whole
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
+from ...problem.models.leaves import check_rule, join, marks, split
 from ..averaging.fedavg import LOCAL, Shared, Up, fedavg
 from ..method import ClientSpec, Method, Turn
 from ..solvers import ProjectedSgd
-from .leaves import check_rule, join, split, tell_ends
 
 
 class Server(NamedTuple):
@@ -49,7 +50,7 @@ class Parts(NamedTuple):
 
 
 def fedper(problem: Bilevel, *, kept: str = "head", local: ProjectedSgd = LOCAL, weighting: str = "data") -> Method:
-    """FedPer on problem.f1: `kept` says what stays at a client, "head", "body", "norm" or a pattern of names (`leaves.py`)."""
+    """FedPer on problem.f1: `kept` says what stays at a client, head, body, norm or a pattern (`problem.models.leaves`)."""
     return partial("fedper", problem, kept, None, local, weighting)
 
 
@@ -96,7 +97,7 @@ def partial(name: str, problem: Bilevel, kept: str, kept_steps: int | None, loca
         return Client(parts.v), Up(trees.sub(parts.y, shared.x))
 
     def server_init(x: PyTree) -> Server:
-        tell_ends(name, x, kept)
+        _tell_ends(name, x, kept)
         return Server(*split(x, kept))
 
     def personal_model(client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
@@ -114,3 +115,14 @@ def partial(name: str, problem: Bilevel, kept: str, kept_steps: int | None, loca
         foreign=False,
         partial=True,
     )
+
+
+def _tell_ends(method: str, x: PyTree, kept: str) -> None:
+    """Warns where the rule keeps nothing of this model, or all of it: the method then is another one."""
+    found = marks(x, kept)
+    if not any(found):
+        words = f"{method} keeps no leaf of this model at the clients (kept = {kept!r}), so that it is fedavg"
+        warnings.warn(words, FedtierWarning, stacklevel=2)
+    elif all(found):
+        words = f"{method} keeps every leaf of this model at the clients (kept = {kept!r}), so that it is local_only"
+        warnings.warn(words, FedtierWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Which leaves of a model stay at a client: a rule over their names and places.
+"""A part of a model, its head for example: a rule over the names and places of its leaves.
 
     head       the last dense layer, weight and bias: the layer of the last matrix, or what is called `head`
     body       all but the head
@@ -12,7 +12,6 @@ first traced.
 from __future__ import annotations
 
 import re
-import warnings
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,7 +20,7 @@ import jax
 from jaxtyping import PyTree
 
 from ... import trees
-from ...errors import FedtierError, FedtierWarning, require
+from ...errors import FedtierError, require
 
 WORDS = ("head", "body", "norm")
 CALLED_NORM = re.compile(r"(\w*_)?(batch|layer|group|rms|instance)?_?norm\d*|bn\d*", re.IGNORECASE)  # a part of a name
@@ -34,39 +33,28 @@ def check_rule(kept: Any) -> None:
 
 
 def split(x: PyTree, kept: str) -> tuple[PyTree, PyTree]:
-    """(the leaves that are shared, those that stay at a client), each a tree like x with None for the others."""
-    marks = _marks(x, kept)
-    stays = jax.tree.unflatten(jax.tree.structure(x), marks)
-    own, shared = eqx.partition(x, stays)
-    return shared, own
+    """(the rest, the leaves that the rule keeps), each a tree like x with None for the others."""
+    stays = jax.tree.unflatten(jax.tree.structure(x), marks(x, kept))
+    part, rest = eqx.partition(x, stays)
+    return rest, part
 
 
-def join(shared: PyTree, own: PyTree) -> PyTree:
+def join(rest: PyTree, part: PyTree) -> PyTree:
     """The model that `split` took apart."""
-    return eqx.combine(shared, own)
+    return eqx.combine(rest, part)
 
 
-def tell_ends(method: str, x: PyTree, kept: str) -> None:
-    """Warns where the rule keeps nothing of this model, or all of it: the method then is another one."""
-    marks = _marks(x, kept)
-    if not any(marks):
-        words = f"{method} keeps no leaf of this model at the clients (kept = {kept!r}), so that it is fedavg"
-        warnings.warn(words, FedtierWarning, stacklevel=2)
-    elif all(marks):
-        words = f"{method} keeps every leaf of this model at the clients (kept = {kept!r}), so that it is local_only"
-        warnings.warn(words, FedtierWarning, stacklevel=2)
-
-
-def _marks(x: PyTree, kept: str) -> list[bool]:
+def marks(x: PyTree, kept: str) -> list[bool]:
+    """Whether the rule keeps it, for each leaf."""
     names = trees.names(x)
     if kept == "norm":
         return _norm(x, names)
     if kept in ("head", "body"):
         return [mark == (kept == "head") for mark in _head(x, names)]
-    marks = [fnmatchcase(name, kept) for name in names]
-    if not any(marks):
+    found = [fnmatchcase(name, kept) for name in names]
+    if not any(found):
         raise FedtierError("kept", kept, "fits no leaf of this model", f"its leaves: {', '.join(names)}; or {', '.join(WORDS)}")
-    return marks
+    return found
 
 
 def _head(x: PyTree, names: list[str]) -> list[bool]:
