@@ -54,6 +54,7 @@ def test_steps_compute_in_half_and_scores_in_full():
     assert "bf16" not in str(jax.make_jaxpr(experiment.model.apply)(x, rows.inputs))
 
 
+@pytest.mark.slow
 def test_a_net_learns_as_well_and_its_parameters_stay_full(tmp_path):
     half = run_experiment(with_method(name="fedavg"), tmp_path / "half", progress=Progress())
     full = run_experiment(

@@ -26,7 +26,9 @@ def rows_for(shape):
     return Rows(jax.random.normal(keys.at(KEY, 1), (10, *shape)), jnp.arange(10) % 3)
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(
+    "name", ["mlp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cnn", "lenet", "residual"))]
+)
 def test_steps_of_the_head_are_those_of_the_whole_model_with_all_else_held_still(name):
     model, shape = NETS[name]
     base, rows = jax.jit(model.init)(KEY), rows_for(shape)

@@ -212,7 +212,9 @@ def test_both_forms_of_the_convolutions_have_the_same_values_and_slopes(shape, s
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", ["cnn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mlp", "lenet", "residual"))]
+)
 def test_with_half_the_digits_slopes_keep_their_direction_and_parameters_all_their_digits(name):
     model, _, shape = SMALL[name]
     x = jax.jit(model.init)(KEY)
