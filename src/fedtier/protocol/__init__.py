@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .limits import Limits
     from .loopback import loopback
     from .memory import Memory
+    from .player import Keep, Player
     from .post import Post
     from .process import SolverProcess, answer_letters
     from .record import Record, verify_record
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .secure.settings import Masking
     from .shapes import Shapes, message_shapes
     from .signatures import ServerSeal, SiteSeal, read_identity
-    from .site import Keep, Player, Site
+    from .site import Site
 
 __all__ = [
     "Arrivals",
@@ -71,7 +72,7 @@ lazily(
         "Driver": "driver",
         "Interrupted": "contact",
         "Job": "ledger",
-        "Keep": "site",
+        "Keep": "player",
         "Ledger": "ledger",
         "Letters": "letters",
         "Limits": "limits",
@@ -79,7 +80,7 @@ lazily(
         "MaskedDriver": "secure.driver",
         "Masking": "secure.settings",
         "Memory": "memory",
-        "Player": "site",
+        "Player": "player",
         "Post": "post",
         "Record": "record",
         "Rules": "ledger",

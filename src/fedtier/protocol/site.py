@@ -11,64 +11,34 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Key, PyTree
 
-from .. import trees
 from ..errors import FedtierError, require
-from ..methods.method import Briefed, Turn
+from ..methods.method import Briefed
 from ..storage.checksums import checksum
 from . import letters
 from .letters import HEAD, MOST_WORDS, SLACK, Head, Kind, NotFinite, Private, Scores, Welcome
 from .limits import NO_LIMITS, Limits, Pace
 from .memory import BEFORE, Answered, Memo, Memory, Pending
+from .player import Player, Prepare, arrays, blank, check_paid, key_to_compile, read_round, seated, shapes_of, turn_of
 from .record import Record, digest
-from .secure.at_site import Masked, check_unrevealed, masking_answer, shared_like
+from .secure.at_site import Masked, check_unrevealed, masking_answer
 from .secure.derive import derived
 from .secure.fixed_point import OutOfRange
 from .secure.masking import Member
 from .secure.messages import MaskedShared
+from .settling import Instead, settled
 from .signatures import SEAL, SERVER, SiteSeal
 from .version import OURS, numbers, read_greeting
 
 MOST_FIRST = 1 << 32  # bytes of a hello at a site without a limit
 MASKING = (Kind.CARD, Kind.SHARES, Kind.UNMASK)
 TRIAL_STEPS = 16  # made once at the start, to learn how long a step takes
-
-
-Keep = Callable[[Path, Turn, PyTree | None, PyTree], None]  # (the run's folder, turn, x, the personal model)
-
-
-class Player(NamedTuple):
-    """One run as a site plays it. The shapes are what letters are checked against."""
-
-    x: PyTree  # shapes of the model
-    shared: PyTree  # shapes of the method's shared message
-    own: PyTree
-    rows: int
-    held: int
-    init: Callable[[PyTree], PyTree]  # (x_0) -> the client's first state
-    play: Callable[..., tuple[PyTree, PyTree]]  # (state, shared, own, turn, weight) -> (state, up)
-    score: Callable[..., tuple[Scores, PyTree]] | None = None  # (state, x, turn, weight) -> (scores, the personal model)
-    keep: Keep | None = None  # writes both models to the site's own disk, for its own use
-    offer: PyTree | None = None  # shapes of what the method offers for a personal model; None: nothing
-    stale: bool = False  # of a method with a buffer: an answer counts some rounds after its own
-    shown: PyTree = ()  # shapes of the rows that the server shows with its hello
-    seat: Callable[[PyTree, Path | None], Player] | None = None  # (these rows, the run's folder) -> the player that has them
-    masked: Masked | None = None  # how its replies are masked, where they are
-    guarded: bool = False  # under privacy: one answer a round, no scores, and draws that the server cannot repeat
-    paid: tuple[int, ...] | None = None  # steps of each round that the budget of its rows has; None: it has no such budget
-
-
-Prepare = Callable[[str, int], Player]  # (the brief, the client's number) -> what to play
 
 
 class Site:
@@ -137,7 +107,7 @@ class Site:
             head, own, shared = letters.unpack(letter, self._limit(letter))
             try:
                 return self._answer(head, own, shared)
-            except _Instead as other:
+            except Instead as other:
                 return letters.words(head._replace(kind=other.kind, last=other.last, weight=0.0), other.text)
 
     def _limit(self, letter: bytes) -> int:
@@ -173,11 +143,11 @@ class Site:
         if self._run != head.run or self._player is None:
             player = self._prepare(text, head.client)
             self._check_sizes(player, len(shared))
-            brought = _arrays(letters.unbody(shared, letters.first(player.x, player.shown), "x"))
+            brought = arrays(letters.unbody(shared, letters.first(player.x, player.shown), "x"))
             x, shown = brought if isinstance(brought, letters.First) else (brought, ())
             letters.finite(shown, "shown")
-            player = _seated(player, shown, self._memory.place(head.run))
-            memo = self._memory.load(head.run, _shapes(player.init, x)) or Memo(BEFORE, player.init(x), None)
+            player = seated(player, shown, self._memory.place(head.run))
+            memo = self._memory.load(head.run, shapes_of(player.init, x)) or Memo(BEFORE, player.init(x), None)
             told = checksum(f"{head.client} {text}".encode())
             self._require_same(memo.brief in ("", told), text)
             memo = memo._replace(brief=told)
@@ -203,7 +173,7 @@ class Site:
         """Before anything of the model's size is made here: it is within this site's limit, and came with the hello."""
         most = math.inf if self.limits.max_model_numbers is None else self.limits.max_model_numbers
         parts = {"x": player.x, "shared": player.shared, "own": player.own, "offer": player.offer, "shown": player.shown}
-        parts["state"] = _shapes(player.init, player.x)
+        parts["state"] = shapes_of(player.init, player.x)
         for name, shapes in parts.items():
             count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
             require(count <= most, name, f"{count} numbers", f"this site takes at most {most}", "see max_model_numbers")
@@ -216,13 +186,13 @@ class Site:
             return self._player
         brief = self._memory.load_brief(head.run)
         if brief is None:
-            raise _Instead(Kind.UNKNOWN)
+            raise Instead(Kind.UNKNOWN)
         player = self._prepare(brief[1], brief[0])
-        memo = self._memory.load(head.run, _shapes(player.init, player.x))
+        memo = self._memory.load(head.run, shapes_of(player.init, player.x))
         shown = self._memory.load_shown(head.run, player.shown)
         if memo is None or shown is None:
-            raise _Instead(Kind.UNKNOWN)
-        player = _seated(player, _arrays(shown), self._memory.place(head.run))
+            raise Instead(Kind.UNKNOWN)
+        player = seated(player, arrays(shown), self._memory.place(head.run))
         if self.limits.seconds is not None:
             self._warm(player, memo.kept)
         self._run, self._client, self._brief, self._player, self._memo = head.run, *brief, player, memo
@@ -240,25 +210,25 @@ class Site:
         again = self._answered(letter)
         if again is not None:
             return again
-        memo = self._settled(head, stale=player.stale)
+        memo = settled(self._known(), head, stale=player.stale)
         if memo.pending is not None and memo.pending.letter in ("", letter):
             return memo.pending.reply  # asked again: the answer is the same, and the state has moved once
-        private, told, masks = _read(own, shared, player)
-        message = _arrays(told)
+        private, told, masks = read_round(own, shared, player)
+        message = arrays(told)
         letters.finite(message, "shared")
         question = self._question(head, memo, private, told, player)
         require(head.steps >= 0, "steps", head.steps, "must be at least 0")
-        _check_paid(head, player)
+        check_paid(head, player)
         steps = self._allowed(head.steps)
         began = time.perf_counter()
-        turn, group = _turn(head, steps, self._key_of(private.key, question, player)), ""
+        turn, group = turn_of(head, steps, self._key_of(private.key, question, player)), ""
         try:
-            state, up = player.play(_arrays(memo.kept), message, _arrays(private.own), turn, head.weight)
+            state, up = player.play(arrays(memo.kept), message, arrays(private.own), turn, head.weight)
             letters.finite(up, "the reply")
             if masks is not None:
                 up, group = self._masked(head, up, masks, question, player)
         except (NotFinite, OutOfRange) as error:  # the same letter would give the same again: this round goes on without it
-            raise _Instead(Kind.SPOILT, head.last, str(error).splitlines()[0]) from None
+            raise Instead(Kind.SPOILT, head.last, str(error).splitlines()[0]) from None
         if steps:
             self._pace.learn(steps, time.perf_counter() - began)
         reply = letters.pack(head._replace(kind=Kind.REPLY, steps=steps, weight=0.0), letters.body(up))
@@ -320,14 +290,14 @@ class Site:
         again = self._answered(letter)
         if again is not None:
             return again
-        before, memo = self._known(), self._settled(head, stale=player.stale)
+        before, memo = self._known(), settled(self._known(), head, stale=player.stale)
         if player.guarded and memo.pending is None and memo.round == before.round:
             memo = memo._replace(pending=before.pending)  # what was answered stays answered, though it did not count
-        private = letters.unbody(own, Private(() if player.offer is None else player.offer, _key()), "own")
-        x = _arrays(letters.unbody(shared, player.x, "x")) if shared else None
-        turn, place = _turn(head, head.steps, private.key), self._memory.place(head.run)
-        state = _arrays(memo.kept)
-        told = state if player.offer is None else Briefed(state, _arrays(private.own))
+        private = letters.unbody(own, Private(() if player.offer is None else player.offer, key_to_compile()), "own")
+        x = arrays(letters.unbody(shared, player.x, "x")) if shared else None
+        turn, place = turn_of(head, head.steps, private.key), self._memory.place(head.run)
+        state = arrays(memo.kept)
+        told = state if player.offer is None else Briefed(state, arrays(private.own))
         scores, y = player.score(told, x, turn, head.weight)
         if player.keep is not None and place is not None:
             player.keep(place, turn, x, y)
@@ -354,31 +324,6 @@ class Site:
         assert self._memo is not None
         return self._memo
 
-    def _settled(self, head: Head, *, stale: bool) -> Memo:
-        """The memo once the letter has said what counted: pending becomes kept, or is forgotten.
-
-        A letter may repeat the pending round. Letters from the past change nothing and are refused. Where answers are `stale`,
-        the last that counted may be asked for again however old it is; where there are rounds, only by too old a server.
-        """
-        memo, counted = self._known(), head.last if stale else None
-        memo = memo._replace(past=tuple(one for one in memo.past if one.round >= head.round - 1 or one.round == counted))
-        pending, now = memo.pending, head.round
-        require(head.last < now, "last", head.last, f"must be before the letter's own round {now}")
-        newest = pending.round if pending is not None else memo.round
-        if now <= memo.round:
-            raise _Instead(Kind.FORGOT, memo.round, f"round {now} is past: this site knows that round {memo.round} counted")
-        if now < newest:
-            raise FedtierError("round", now, f"is past: this site has answered round {newest}", "the letter came late")
-        if pending is not None and pending.round == head.last:
-            done = Answered(pending.round, pending.letter, pending.reply)
-            past = (*memo.past, done) if stale or pending.round >= now - 1 else memo.past
-            return memo._replace(round=pending.round, kept=pending.state, pending=None, past=past)
-        if head.last > memo.round:
-            raise _Instead(Kind.FORGOT, memo.round)
-        rule = f"is past: this site knows that round {memo.round} counted"
-        require(head.last == memo.round, "last", head.last, rule, "was the server set back to an older copy?")
-        return memo if pending is None or pending.round == now else memo._replace(pending=None)
-
     def _allowed(self, steps: int) -> int:
         if self.limits.max_steps is not None:
             steps = min(steps, self.limits.max_steps)
@@ -386,46 +331,12 @@ class Site:
 
     def _warm(self, player: Player, state: PyTree) -> None:
         """Compiles before the first round, and times a few steps where time is limited. Changes nothing."""
-        shared, own = _blank(player.shared), _blank(player.own)
+        shared, own = blank(player.shared), blank(player.own)
         head = Head(Kind.ROUND, bytes(16), 0, 0, 0, BEFORE, 1.0)
         for steps in (0, 0, TRIAL_STEPS) if self.limits.seconds is not None else (0,):
             began = time.perf_counter()
-            jax.block_until_ready(player.play(_arrays(state), shared, own, _turn(head, steps, _key()), 1.0))
+            jax.block_until_ready(player.play(arrays(state), shared, own, turn_of(head, steps, key_to_compile()), 1.0))
             self._pace.learn(steps, time.perf_counter() - began)
-
-
-class _Instead(Exception):
-    """Another answer than the one asked for."""
-
-    def __init__(self, kind: Kind, last: int = BEFORE, text: str = "") -> None:
-        self.kind, self.last, self.text = kind, last, text
-
-
-def _seated(player: Player, shown: PyTree, place: Path | None) -> Player:
-    return player if player.seat is None else player.seat(shown, place)
-
-
-def _check_paid(head: Head, player: Player) -> None:
-    """Refuses steps that the budget of the site's rows does not pay for, whoever asks."""
-    if player.paid is not None:
-        most = player.paid[head.round] if 0 <= head.round < len(player.paid) else 0
-        rule = f"this site's budget of privacy pays for {most} in round {head.round}"
-        require(head.steps <= most, "steps", head.steps, rule)
-
-
-def _read(own: bytes, shared: bytes, player: Player) -> tuple[Private, PyTree, MaskedShared | None]:
-    """(what is this site's own, what all are told, the keys for masks where there are some) of a round's letter."""
-    private = letters.unbody(own, Private(player.own, _key()), "own")
-    if player.masked is None:
-        return private, letters.unbody(shared, player.shared, "shared"), None
-    masks = letters.unbody(shared, shared_like(player.shared, player.masked), "shared")
-    return private, masks.inner, masks
-
-
-@cache
-def _key() -> PRNGKeyArray:
-    """A key to compile with; made at the first call, as importing a module computes nothing."""
-    return jax.random.key(0, impl="threefry2x32")
 
 
 def _refusal(letter: bytes) -> Head:
@@ -434,24 +345,3 @@ def _refusal(letter: bytes) -> Head:
         return letters.unpack(letter, len(letter))[0]._replace(kind=Kind.REFUSED, weight=0.0)
     except FedtierError:
         return Head(Kind.REFUSED, bytes(letters.RUN_BYTES), 0, 0, 0, BEFORE, 0.0)
-
-
-def _turn(head: Head, steps: int, key: Key[Array, ""]) -> Turn:
-    number, client, steps_ = (jnp.asarray(value, jnp.int32) for value in (head.round, head.client, steps))
-    return Turn(number, client, steps_, key)
-
-
-def _arrays(tree: PyTree) -> PyTree:
-    return trees.map(jnp.asarray, tree)
-
-
-def _shapes(init: Callable[[PyTree], PyTree], x: PyTree) -> PyTree:
-    return jax.eval_shape(init, x)
-
-
-def _is_key(leaf: Array | jax.ShapeDtypeStruct) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _blank(shapes: PyTree) -> PyTree:
-    return trees.map(lambda s: _key() if _is_key(s) else jnp.zeros(s.shape, s.dtype), shapes)
