@@ -17,7 +17,6 @@ start, so do not judge the method by that model. State: the kept leaves.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import jax
@@ -25,14 +24,15 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Key, PyTree
 
 from ... import keys, trees
-from ...errors import FedtierWarning, whole
+from ...errors import whole
 from ...federation import View
 from ...keys import Tag
 from ...problem import Bilevel
-from ...problem.models.leaves import check_rule, join, marks, split
+from ...problem.models.leaves import check_rule, join, split
 from ..averaging.fedavg import LOCAL, Shared, Up, fedavg
 from ..method import ClientSpec, Method, Turn
 from ..solvers import ProjectedSgd
+from .ends import tell_ends
 
 
 class Server(NamedTuple):
@@ -97,7 +97,7 @@ def partial(name: str, problem: Bilevel, kept: str, kept_steps: int | None, loca
         return Client(parts.v), Up(trees.sub(parts.y, shared.x))
 
     def server_init(x: PyTree) -> Server:
-        _tell_ends(name, x, kept)
+        tell_ends(name, x, kept)
         return Server(*split(x, kept))
 
     def personal_model(client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
@@ -115,14 +115,3 @@ def partial(name: str, problem: Bilevel, kept: str, kept_steps: int | None, loca
         foreign=False,
         partial=True,
     )
-
-
-def _tell_ends(method: str, x: PyTree, kept: str) -> None:
-    """Warns where the rule keeps nothing of this model, or all of it: the method then is another one."""
-    found = marks(x, kept)
-    if not any(found):
-        words = f"{method} keeps no leaf of this model at the clients (kept = {kept!r}), so that it is fedavg"
-        warnings.warn(words, FedtierWarning, stacklevel=2)
-    elif all(found):
-        words = f"{method} keeps every leaf of this model at the clients (kept = {kept!r}), so that it is local_only"
-        warnings.warn(words, FedtierWarning, stacklevel=2)
