@@ -32,7 +32,7 @@ HOMES = {
     "experiments.bundle": ("Bundle",),
     "experiments.bundle.adapt": ("adapt",),
     "methods": (
-        "Method", "by_round", "descent", "exact", "fine_tune", "first_order", "frozen", "global_model", "guided", "lower_level",
+        "Method", "by_round", "descent", "exact", "fine_tune", "first_order", "global_model", "guided", "lower_level",
         "orthogonal", "projected_sgd", "sphere",
     ),
     "problem": (

@@ -95,10 +95,9 @@ def model_of(config: Config, dataset: Dataset) -> Model:
     return _fed(recipe_of(config, dataset).build(), dataset)
 
 
-def trained_model_of(config: Config, dataset: Dataset) -> Model:
-    """`model_of` as steps compute it: with the digits of model.precision."""
-    model = recipe_of(config, dataset).build()
-    return _fed(halved(model) if config.model.precision == "half" else model, dataset)
+def trained_model_of(config: Config, dataset: Dataset, model: Model) -> Model:
+    """`model`, that of `model_of`, as steps compute it: with the digits of model.precision."""
+    return model if config.model.precision == "full" else _fed(halved(recipe_of(config, dataset).build()), dataset)
 
 
 def _fed(model: Model, dataset: Dataset) -> Model:

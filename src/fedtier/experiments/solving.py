@@ -36,12 +36,12 @@ def problem_of(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel,
         return None, problem, np.asarray(dataset.model_inputs())
     rows = Rows(dataset.inputs, dataset.labels, dataset.weights)  # pyright: ignore[reportArgumentType]
     model = None if is_start(config.model) else model_of(config, dataset)
+    loss = None if model is None else loss_of(config, dataset, trained_model_of(config, dataset, model))
     if method.problem is None:
-        require(model is not None, "model.name", str(config.model.name), "an array to start from needs a problem of its own")
-        assert model is not None
-        problem = supervised(loss_of(config, dataset, trained_model_of(config, dataset)), **limits)
+        require(loss is not None, "model.name", str(config.model.name), "an array to start from needs a problem of its own")
+        assert loss is not None
+        problem = supervised(loss, **limits)
     else:
-        loss = None if model is None else loss_of(config, dataset, trained_model_of(config, dataset))
         fits = not is_bilevel(method.problem) or model is None or is_plain(dataset)
         rule, hint = "has a model of its own, but these rows are scaled for ours", "give a function of the loss: problem(loss)"
         require(fits, "method.problem", str(method.problem), rule, hint)

@@ -29,11 +29,8 @@ def frozen(model: Model, base: PyTree, trained: str = "head", *, anew: bool = Fa
         require(not all(chosen), "trained", trained, "is the whole model: nothing would be frozen", "give the model itself")
         require(any(chosen), "trained", trained, f"is no part of {model.name}", f"its leaves: {', '.join(trees.names(shapes))}")
         _check_base(base, shapes, chosen, anew)
-    leaves, structure = list(map(np.asarray, jax.tree.leaves(base))), jax.tree.structure(shapes)
-    fixed, start = (
-        jax.tree.unflatten(structure, [leaf if mark == part else None for leaf, mark in zip(leaves, chosen, strict=True)])
-        for part in (False, True)
-    )
+    numbers = [np.asarray(leaf) for leaf in jax.tree.leaves(base)]
+    fixed, start = split(jax.tree.unflatten(jax.tree.structure(shapes), numbers), trained)
 
     def init(key: Key[Array, ""]) -> PyTree:
         return split(model.init(key), trained)[1] if anew else trees.map(jax.numpy.asarray, start)
