@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedtier.errors import FedtierError
-from fedtier.experiments import outcomes, run_folder
+from fedtier.experiments import origin, outcomes
 from fedtier.experiments.comparison import comparison_of, make_comparison
 from fedtier.experiments.config import load_config
 from fedtier.experiments.jobs import run_in_processes
@@ -137,11 +137,11 @@ def test_a_package_that_lies_in_anothers_repository_does_not_record_its_commit(t
     git("init")
     git("add", "theirs.txt")
     git("commit", "-m", "theirs")
-    monkeypatch.setattr(run_folder, "PACKAGE", package)
-    assert run_folder._commit() is None
+    monkeypatch.setattr(origin, "PACKAGE", package)
+    assert origin._commit() is None
     git("add", "-f", str(package / "__init__.py"))
     git("commit", "-m", "ours")
-    assert len(run_folder._commit() or "") == 40
+    assert len(origin._commit() or "") == 40
     assert os.path.exists(package)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
-from fedtier.experiments.run_folder import code_of
+from fedtier.experiments.origin import code_of
 from fedtier.own_code import naming
 
 from ..small_runs import metrics, options

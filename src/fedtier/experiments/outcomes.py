@@ -16,9 +16,10 @@ from .assemble import assemble
 from .comparison import DEFAULT_METRICS, METRICS, REGRESSION_METRICS, Cell, Comparison
 from .data import load_data
 from .metric_row import Row, at
+from .origin import code_of
 from .progress import Progress
 from .run import Diverged, begin, go_on
-from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder, code_of
+from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
 from .tables import Config
 
 Finals = dict[tuple[str, str], list[Row]]  # (method, setting) -> one row per seed

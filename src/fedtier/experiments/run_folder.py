@@ -14,48 +14,26 @@ lock                 held by the process that writes here
 from __future__ import annotations
 
 import datetime
-import functools
-import hashlib
 import itertools
 import json
 import os
-import platform
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple, cast
 
-import jax
 from jaxtyping import PyTree
 
 from ..errors import NOTHING, FedtierError
 from ..federation import Plan
-from ..own_code import by_path
 from ..storage import array_files
 from ..storage.checksums import is_overlong, stamped, unstamped
 from ..storage.files import Damaged, Lock, make_folder, told, write_whole
-from ..storage.json_value import Json
 from .metric_row import Row
+from .origin import Origin, code_of, environment
 from .tables import Config, RunTable
 
 FORMAT = "fedtier-1"
-PACKAGE = Path(__file__).parents[1]
-NUMERIC = (
-    "trees",
-    "keys",
-    "schedules",
-    "compilation",
-    "problem",
-    "datasets",
-    "federation",
-    "methods",
-    "engines",
-    "privacy",
-    "own_code",
-    "experiments",
-)
 CHECKPOINT, METRICS, PLAN = "checkpoint.safetensors", "metrics.jsonl", "plan.safetensors"
 SET_ASIDE = "set-aside"  # runs in here are kept, but nobody looks at them unless told to
 DIVERGED_FILE, DIVERGED_SEEDS_FILE, LABELS_FILE = "diverged.json", "diverged_seeds.json", "labels.json"
@@ -76,13 +54,6 @@ class DivergedSeed(NamedTuple):
 
     def words(self) -> str:
         return f"seed {self.seed} diverged between rounds {self.after} and {self.by}: {self.why}"
-
-
-class Origin(NamedTuple):
-    """What else than its configuration determines a run's numbers."""
-
-    data: str  # digest of the rows
-    code: str  # digest of the package's source
 
 
 def new_folder(name: str, inside: Path = Path("runs")) -> Path:
@@ -262,59 +233,3 @@ def _row(path: Path, number: int, line: bytes) -> Row:
         return cast(Row, unstamped(line))  # which `append` wrote: its checksum holds
     except ValueError as error:
         raise Damaged(f"{path}, line {number}", NOTHING, f"is damaged: {error}", HINT_DAMAGED) from None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
-        return None
-
-
-def package_versions() -> dict[str, str | None]:
-    """Of fedtier and of the packages that determine its numbers."""
-    packages = ("fedtier", "jax", "jaxlib", "optax", "equinox", "numpy", "safetensors")
-    return {name: _version(name) for name in packages}
-
-
-def environment() -> dict[str, Json]:
-    device = jax.devices()[0]
-    return {
-        "versions": package_versions(),
-        "code": code_digest(),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "device": f"{device.platform}: {device.device_kind}",
-        "devices": jax.device_count(),
-        "commit": _commit(),
-    }
-
-
-@functools.cache
-def code_digest() -> str:
-    """Twelve letters for the package's own source: results of another version are not taken for those of this one."""
-    content = hashlib.sha256()
-    for room in NUMERIC:
-        for file in sorted(PACKAGE.glob(f"{room}/**/*.py" if (PACKAGE / room).is_dir() else f"{room}.py")):
-            content.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
-    return content.hexdigest()[:12]
-
-
-def code_of(config: Config) -> str:
-    """`code_digest`, and the content of the user's own files where the configuration names some."""
-    own = by_path.digest([config.method.name, config.method.problem or "", config.model.name, config.data.name])
-    return f"{code_digest()}-{own}" if own else code_digest()
-
-
-def _commit() -> str | None:
-    """The commit of this package's own repository; none where the package merely lies inside another one."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(PACKAGE), *words], capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    try:
-        ours = git("ls-files", "--error-unmatch", "__init__.py")  # tracked there, not merely lying there
-        return git("rev-parse", "HEAD") or None if ours else None
-    except OSError:
-        return None

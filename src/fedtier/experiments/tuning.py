@@ -24,8 +24,8 @@ from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, cell_name
 from .data import load_raw
 from .grids import STEPS, Grid, at_an_end, points_of
+from .origin import code_of
 from .progress import Progress
-from .run_folder import code_of
 from .search import run_search
 from .tables import Config
 

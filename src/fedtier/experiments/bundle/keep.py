@@ -16,7 +16,8 @@ from ..assemble import Experiment
 from ..config import Config
 from ..data import seeds_of
 from ..models import recipe_of
-from ..run_folder import RunFolder, code_digest, package_versions
+from ..origin import code_digest, package_versions
+from ..run_folder import RunFolder
 from .about import About
 from .bundle import write
 from .parts import parts_told

@@ -16,9 +16,10 @@ from typing import Any
 
 from ...experiments.comparison import Comparison, chosen
 from ...experiments.jobs import run_in_processes
+from ...experiments.origin import code_of
 from ...experiments.outcomes import Finals, Outcome, finished_rows, run_cells
 from ...experiments.progress import Progress
-from ...experiments.run_folder import RunFolder, code_of
+from ...experiments.run_folder import RunFolder
 from ...reports import layout
 from ...storage.files import write_whole
 from ..study import Order, Product, comparison_for
