@@ -9,7 +9,7 @@ from fedtier import keys
 from fedtier.compilation import GPU_PRODUCTS, precise
 from fedtier.engines import compiled
 from fedtier.engines.devices import COPIES, as_many_as_hold, balance, dealt, everywhere, on_all, rank
-from fedtier.engines.layout import layout_for
+from fedtier.engines.layout import BUSY, layout_for, layout_of_plan
 from fedtier.methods import fedavg, scaffold
 from fedtier.problem import cross_entropy, softmax, supervised
 
@@ -81,6 +81,21 @@ def test_cores_share_one_copy_of_the_data_and_are_as_many_as_hold_the_state():
     assert as_many_as_hold(()) == DEVICES
     assert as_many_as_hold(jax.ShapeDtypeStruct((COPIES // 16,), jnp.float32)) == DEVICES[:2]  # 4 copies of 1 GiB
     assert as_many_as_hold(jax.ShapeDtypeStruct((COPIES // 8,), jnp.float32)) == DEVICES[:1]
+
+
+def test_on_a_gpu_large_models_with_unequal_steps_go_in_chunks_that_keep_it_busy(monkeypatch):
+    unequal = np.tile([1, 1, 9, 1, 1, 1, 1, 1, 1, 3], (2, 4, 1))  # 2 seeds, 4 rounds, 10 clients
+    enough = BUSY // 4  # for 2 clients of 2 seeds
+    assert layout_of_plan(unequal, enough) == "auto"  # on a CPU
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "devices", lambda: [object()])
+    assert layout_of_plan(unequal, enough) == 2
+    assert layout_of_plan(unequal, enough - 1) == 5  # the next divisor that keeps it busy
+    assert layout_of_plan(unequal, BUSY // 20 - 1) == "auto"  # a GPU has room for all
+    assert layout_of_plan(np.full_like(unequal, 7), enough) == "auto"  # nobody waits
+    assert layout_of_plan(np.concatenate([unequal, unequal[..., ::-1]]), enough // 2) == 2  # a chunk is by length, not by place
+    monkeypatch.setattr(jax, "devices", lambda: [object()] * 2)
+    assert layout_of_plan(unequal, enough) == "auto"  # devices share the cohort
 
 
 @pytest.mark.slow

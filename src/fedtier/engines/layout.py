@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, PyTree
 
 from .. import trees
 from .devices import rank
 
 SMALL, CHUNK = 2048, 16  # numbers a client handles, and clients in a chunk: by measurement, docs/scaling.md
+BUSY, WORTH = 2**23, 2 / 3  # numbers handled at once that keep a GPU busy; the most of the work for which it takes chunks
 
 Layout = str | int  # "map", "vmap", "auto", or the size of a chunk
 
@@ -36,6 +38,21 @@ def layout_for(rows: int, numbers: int) -> Layout:
         return "auto"
     chunk = max(size for size in range(1, CHUNK + 1) if rows % size == 0)  # a remainder would be a second program
     return chunk if chunk >= CHUNK // 2 else "map"  # fewer at once gain nothing, and wait for the slowest
+
+
+def layout_of_plan(steps: Int[np.ndarray, "seeds R S"], numbers: int) -> Layout:
+    """What "auto" means for a plan known beforehand: on one GPU chunks that keep it busy, where models are large and steps
+    so unequal that all at once would mostly wait for the slowest client; else what `each` and `layout_for` say."""
+    seeds, _, cohort = steps.shape
+    if len(jax.devices()) > 1 or jax.default_backend() == "cpu":
+        return "auto"
+    fits = [size for size in range(1, cohort) if cohort % size == 0 and size * seeds * numbers >= BUSY]
+    return fits[0] if fits and _work(steps, fits[0]) < WORTH * _work(steps, cohort) else "auto"
+
+
+def _work(steps: Int[np.ndarray, "seeds R S"], size: int) -> int:
+    """Steps of all rows in chunks of `size`, those that wait for the slowest of their chunk and of the seeds included."""
+    return size * int(-np.sort(-steps, axis=-1)[..., ::size].max(axis=0).sum())
 
 
 def rows_of(members: PyTree) -> int:

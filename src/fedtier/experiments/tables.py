@@ -203,7 +203,7 @@ class ModelTable(Table):
     )
     precision: Literal["full", "half"] = described(
         "full",
-        "half: local steps compute with three digits, in bfloat16, for speed on a GPU; parameters and scores stay full.",
+        "half: local steps in bfloat16, three digits: faster on a GPU, slower on a CPU; parameters and scores stay full.",
         example="half",
     )
     huber_width: float = described(

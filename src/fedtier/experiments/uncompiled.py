@@ -14,6 +14,7 @@ from jaxtyping import Array, Key, PyTree
 from .. import trees
 from ..engines import Engine, Measure, State, compiled, messages
 from ..engines.engine import Number
+from ..engines.layout import layout_of_plan
 from ..federation import Federation, Plan
 from .assemble import Experiment
 
@@ -24,7 +25,12 @@ def engine_of(experiment: Experiment, capacity: int) -> Engine:
     if experiment.config.privacy.kind == "clients":  # replies are clipped, and none may decide whether another one counts
         magnitude = float("inf")
     if experiment.compiles:
-        return compiled(experiment.method, capacity=capacity, seeds=True, magnitude=magnitude, history=experiment.plan.history)
+        plan = experiment.plan
+        numbers = trees.size(experiment.x) // len(plan.steps)
+        layout = layout_of_plan(np.asarray(plan.steps), numbers)
+        return compiled(
+            experiment.method, capacity=capacity, layout=layout, seeds=True, magnitude=magnitude, history=plan.history
+        )
     return _over_seeds(messages(experiment.method, jit="server", magnitude=magnitude, history=experiment.plan.history))
 
 
