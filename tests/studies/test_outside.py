@@ -59,6 +59,14 @@ def test_what_differs_is_told_by_how_much_with_both_intervals_and_why():
     assert line[1] == "FedAvg differs: Long Beach by +0.030 ([0.730, 0.730] against [0.700, 0.700]). Because."
 
 
+def test_what_explains_the_full_table_is_not_said_of_a_quick_one_or_a_variant():
+    explained = {"FedAvg": "Because."}
+    assert table.reasons(explained, ["FedAvg", "Local"], changed=False) == explained
+    changed = table.reasons(explained, ["FedAvg", "Local"], changed=True)
+    line = table.sentences([cell([0.73, 0.73], 0.70, 0.0)], HEADINGS, 5, changed)[-1]
+    assert line.endswith("This is not the published set-up.") and set(changed) == {"FedAvg", "Local"}
+
+
 def test_every_published_row_has_a_cell_and_every_column_a_heading(tables):
     labels = {method["label"] for method in tables["methods"]} | set(tables["table"]["personal"])
     assert set(tables["published"]) <= labels and set(tables["explained"]) <= labels

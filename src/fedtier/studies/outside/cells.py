@@ -26,6 +26,7 @@ from ..study import Order, Product, comparison_for
 from . import claims, sheets, wording
 from .reproduce import load_tables
 from .sheets import Entry
+from .table import reasons
 
 OURS = ("table", "rows", "published", "explained")  # what is no table of a comparison
 
@@ -45,10 +46,11 @@ def make(order: Order, progress: Progress) -> Product:
     )
     known = claims.read_claims(content["published"])
     entries = sheets.entries_of(outcome, content, known)
-    said = [claims.RULE, *wording.sentences(entries, known, content.get("explained", {})), content["table"]["note"]]
+    why = reasons(content.get("explained", {}), [entry.row for entry in entries], order.quick or bool(order.settings))
+    said = [claims.RULE, *wording.sentences(entries, known, why), content["table"]["note"]]
     said += [wording.diverged(outcome), _how(order, entries)]
     said = [line for line in said if line]
-    files = [] if order.out is None else _write(order.out, order.name, outcome, content, entries, known, said)
+    files = [] if order.out is None else _write(order.out, order.name, outcome, content, entries, known, why, said)
     parts = [layout.rich_table(part) for grid in wording.grids(entries, known, "\n") for part in layout.narrow(grid)]
     told = {"cells": [wording.as_object(entry, known) for entry in entries], "said": said, "files": files}
     return Product([*parts, wording.MARKS, *said, *files], told)
@@ -94,12 +96,12 @@ def _how(order: Order, entries: list[Entry]) -> str:
 
 def _write(
     folder: Path, name: str, outcome: Outcome, content: dict[str, Any], entries: list[Entry], known: claims.Claims,
-    said: list[str],
+    why: dict[str, str], said: list[str],
 ) -> list[str]:  # fmt: skip
     """The table in every format and the picture; the names of the files."""
     from . import curves  # matplotlib is not needed to run the cells
 
-    grids = [*wording.grids(entries, known), wording.verdicts(entries, known, content.get("explained", {}))]
+    grids = [*wording.grids(entries, known), wording.verdicts(entries, known, why)]
     objects = [wording.as_object(entry, known) for entry in entries]
     texts = {
         "md": "\n\n".join([*map(layout.markdown, grids), wording.MARKS, "\n".join(f"- {line}" for line in said)]) + "\n",

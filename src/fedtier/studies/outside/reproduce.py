@@ -39,7 +39,8 @@ def make(order: Order, progress: Progress) -> Product:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
     outcome = run_cells(wanted, progress, any_version=order.any_version)
     cells = table.cells_of(outcome, headings, about["personal"], content["published"])
-    said = [table.RULE, *table.sentences(cells, headings, SEEDS, content["explained"]), about["note"], _how(order, cells)]
+    why = table.reasons(content["explained"], [cell.row for cell in cells], order.quick or bool(order.settings))
+    said = [table.RULE, *table.sentences(cells, headings, SEEDS, why), about["note"], _how(order, cells)]
     files = [] if order.out is None else _write(order.out, order.name, cells, headings, said)
     grids = [
         table.grid(cells, headings, "last round (published)", lambda cell: table.beside(cell, SEEDS, "\n")),

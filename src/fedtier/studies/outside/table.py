@@ -103,6 +103,11 @@ def three(value: float) -> str:
     return f"{value:.3f}"
 
 
+def reasons(explained: dict[str, str], rows: Iterable[str], changed: bool) -> dict[str, str]:
+    """Why a row differs: what an experiment showed of the full table; a quick one, or a variant, has another set-up."""
+    return dict.fromkeys(rows, "This is not the published set-up.") if changed else explained
+
+
 def sentences(cells: list[Cell], headings: dict[str, str], seeds: int, explained: dict[str, str]) -> list[str]:
     """How many cells agree, and what each that does not differs by, with why."""
     judged = [(cell, cell.verdict(seeds)) for cell in cells if cell.published is not None]
