@@ -3,22 +3,9 @@
 from . import partition
 from .asynchrony import asynchronous_plan
 from .clock import Clock, make_clock
+from .dealing import Spared, build, of_parts, with_seat
 from .plan import Plan, cohort_size, growing_steps, make_plan
-from .shards import (
-    Federation,
-    Shown,
-    Spared,
-    View,
-    Window,
-    build,
-    draw,
-    mean_over_rows,
-    of_parts,
-    rows_at,
-    sample,
-    shown_rows,
-    with_seat,
-)
+from .shards import Federation, Shown, View, Window, draw, mean_over_rows, rows_at, sample, shown_rows
 from .shares import count_of
 
 __all__ = [

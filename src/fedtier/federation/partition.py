@@ -1,6 +1,6 @@
 """Who owns which row. A partition draws one owner per row; a natural one reads it from a column.
 
-Every function returns `assign(rng, rows) -> owner [len(rows)]` for `shards.build`. Draws that leave a client with
+Every function returns `assign(rng, rows) -> owner [len(rows)]` for `dealing.build`. Draws that leave a client with
 fewer than `least` rows are repeated; when that cannot work the error says what to change. Never a hang, never an
 empty client.
 """

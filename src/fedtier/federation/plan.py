@@ -96,7 +96,7 @@ def make_plan(
 
     `tau` is one number or one per client; `steps`, a table [R] or [R, m], replaces it. `stragglers` is the chance
     that a chosen client makes no step, `dropouts` that its reply is lost. `seat` adds client number m, the server's
-    data (`shards.with_seat`), to every round: the server is always there and never late. With a `clock` a round lasts as
+    data (`dealing.with_seat`), to every round: the server is always there and never late. With a `clock` a round lasts as
     long as the slowest of its cohort, stragglers included.
     """
     whole("rounds", rounds, 0)
