@@ -59,12 +59,10 @@ def test_what_differs_is_told_by_how_much_with_both_intervals_and_why():
     assert line[1] == "FedAvg differs: Long Beach by +0.030 ([0.730, 0.730] against [0.700, 0.700]). Because."
 
 
-def test_what_explains_the_full_table_is_not_said_of_a_quick_one_or_a_variant():
-    explained = {"FedAvg": "Because."}
-    assert table.reasons(explained, ["FedAvg", "Local"], changed=False) == explained
-    changed = table.reasons(explained, ["FedAvg", "Local"], changed=True)
-    line = table.sentences([cell([0.73, 0.73], 0.70, 0.0)], HEADINGS, 5, changed)[-1]
-    assert line.endswith("This is not the published set-up.") and set(changed) == {"FedAvg", "Local"}
+def test_another_set_up_than_theirs_is_not_judged():
+    far = cell([0.9, 0.9], 0.70, 0.0)._replace(judged=False)
+    assert far.verdict(5) == "" and table.sentences([far], HEADINGS, 5, {"FedAvg": "Because."}) == [table.UNJUDGED]
+    assert table.beside(far, 5) == "0.900±0.000 (0.700±0.000)"
 
 
 def test_every_published_row_has_a_cell_and_every_column_a_heading(tables):
@@ -116,7 +114,9 @@ def test_the_command_writes_the_table_and_finds_its_cells_again(tmp_path, monkey
     stored = json.loads((tmp_path / "out" / "fed-heart-disease.json").read_bytes())["cells"]
     for one in stored:
         assert all(best >= last for best, last in zip(one["best"]["seeds"], one["last"]["seeds"], strict=True))
-    assert any("a variant" in line for line in product.content["said"])
+    how, _, verdict = product.content["said"]
+    assert how.startswith("a variant") and verdict == table.UNJUDGED
+    assert (tmp_path / "out" / "fed-heart-disease.md").read_text().startswith("# fed-heart-disease\n\na variant")
 
 
 def test_the_study_is_a_comparison(tables, tmp_path):

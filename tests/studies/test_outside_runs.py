@@ -9,7 +9,7 @@ from fedtier.errors import FedtierError
 from fedtier.experiments.metric_row import Row
 from fedtier.experiments.progress import Progress
 from fedtier.studies import catalogue
-from fedtier.studies.outside import cells, claims, sheets, wording
+from fedtier.studies.outside import cells, claims, sheets, table, wording
 from fedtier.studies.outside.claims import judge, read_claims
 from fedtier.studies.outside.reproduce import load_tables
 from fedtier.studies.study import Order, comparison_for
@@ -207,5 +207,16 @@ def test_the_command_writes_the_table_and_finds_its_cells_again(tmp_path, monkey
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         f"pfllib.{e}" for e in ("md", "csv", "json", "svg", "pdf", "png")
     }
+    (tmp_path / "none").mkdir()
     empty = catalogue.make_result(order._replace(stored=True, store=tmp_path / "none", out=None), Progress())
-    assert empty.content["cells"] == [] and "1 published ones were not run" in empty.content["said"][1]
+    assert empty.content["cells"] == [] and empty.content["said"][0] == "the store has none of these runs"
+    assert "1 published ones were not run" in empty.content["said"][2]
+    changed = catalogue.make_result(order._replace(settings=("run.seeds=1",), out=None), Progress())
+    assert changed.content["said"][2] == table.UNJUDGED and "verdict" not in changed.content["cells"][0]
+
+
+def test_stored_is_refused_where_a_study_would_run_all_the_same_and_where_there_is_no_store(tmp_path):
+    with pytest.raises(FedtierError, match=r"--stored = 'table1': is for niid-bench, pfllib, decomfl alone"):
+        catalogue.make_result(Order("table1", stored=True), Progress())
+    with pytest.raises(FedtierError, match=r"--store = .*: is not a folder"):
+        catalogue.make_result(Order("pfllib", stored=True, store=tmp_path / "none"), Progress())

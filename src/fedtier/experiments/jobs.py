@@ -24,7 +24,7 @@ def run_in_processes(
 ) -> None:
     """Runs the cells that the store does not have in `jobs` processes; with `tune` each after its search. A cell that fails
     does not stop the others: the first error is raised when all are done, and the finished cells stay."""
-    whole("jobs", jobs)
+    whole("--jobs", jobs)
     if tune:
         check_grids(comparison)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the processes share the memory of a GPU

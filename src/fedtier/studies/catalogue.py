@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import NamedTuple
 
-from ..errors import choice
+from ..errors import choice, require
 from ..experiments.progress import Progress
 from ..storage.files import make_folder
 from .study import Order, Product
@@ -14,6 +14,7 @@ from .study import Order, Product
 class Row(NamedTuple):
     module: str  # below fedtier.studies; its function make(order, progress) is a `study.Maker`
     about: str
+    stored: bool = False  # can show what the store has and run nothing
 
 
 STUDIES: dict[str, Row] = {
@@ -29,15 +30,19 @@ STUDIES: dict[str, Row] = {
     "asynchrony": Row("asynchrony.reproduce", "virtual time to an accuracy: FedBuff and FedAsync beside FedAvg"),
     "own-models": Row("own_models.reproduce", "four sites with four kinds of models and a server with a net"),
     "fed-heart-disease": Row("outside.reproduce", "FLamby's table of strategies on four hospitals, its numbers beside ours"),
-    "niid-bench": Row("outside.cells", "NIID-Bench's table of four methods and six splits, two publications beside ours"),
-    "pfllib": Row("outside.cells", "PFLlib's leaderboard of personalised methods on Fashion-MNIST, beside ours"),
-    "decomfl": Row("outside.cells", "DeComFL's curves of accuracy against bytes, and ZO-HFL on the same axis"),
+    "niid-bench": Row(
+        "outside.cells", "NIID-Bench's table of four methods and six splits, two publications beside ours", stored=True
+    ),
+    "pfllib": Row("outside.cells", "PFLlib's leaderboard of personalised methods on Fashion-MNIST, beside ours", stored=True),
+    "decomfl": Row("outside.cells", "DeComFL's curves of accuracy against bytes, and ZO-HFL on the same axis", stored=True),
 }
 
 
 def make_result(order: Order, progress: Progress) -> Product:
     """The product of the study that the order names."""
     choice("NAME", order.name, STUDIES)
+    able = [name for name, row in STUDIES.items() if row.stored]
+    require(not order.stored or order.name in able, "--stored", order.name, f"is for {', '.join(able)} alone", "leave it out")
     if order.out is not None:
         make_folder(order.out)
     module = importlib.import_module(f"{__package__}.{STUDIES[order.name].module}")

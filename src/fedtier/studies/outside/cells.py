@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ...errors import require
 from ...experiments.comparison import Comparison, chosen
 from ...experiments.jobs import run_in_processes
 from ...experiments.origin import code_of
@@ -26,7 +27,7 @@ from ..study import Order, Product, comparison_for
 from . import claims, sheets, wording
 from .reproduce import load_tables
 from .sheets import Entry
-from .table import reasons
+from .table import UNJUDGED
 
 OURS = ("table", "rows", "published", "explained")  # what is no table of a comparison
 
@@ -36,7 +37,9 @@ def make(order: Order, progress: Progress) -> Product:
     content = load_tables(order.name)
     wanted = _of_table(comparison_for(order, {key: value for key, value in content.items() if key not in OURS}), content)
     sheets.check_names(content, *_names(content))
-    if not order.stored and order.jobs != 1:
+    if order.stored:
+        require(order.store.is_dir(), "--store", str(order.store), "is not a folder", "the store of an earlier call")
+    elif order.jobs != 1:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
     by_round = content["table"].get("columns") == "rounds"
     outcome = (
@@ -46,11 +49,14 @@ def make(order: Order, progress: Progress) -> Product:
     )
     known = claims.read_claims(content["published"])
     entries = sheets.entries_of(outcome, content, known)
-    why = reasons(content.get("explained", {}), [entry.row for entry in entries], order.quick or bool(order.settings))
-    said = [claims.RULE, *wording.sentences(entries, known, why), content["table"]["note"]]
-    said += [wording.diverged(outcome), _how(order, entries)]
+    if order.quick or order.settings:
+        entries = [entry._replace(verdict=claims.UNKNOWN) for entry in entries]
+        found = [UNJUDGED]
+    else:
+        found = wording.sentences(entries, known, content.get("explained", {}))
+    said = [_how(order, entries), claims.RULE, *found, content["table"]["note"], wording.diverged(outcome)]
     said = [line for line in said if line]
-    files = [] if order.out is None else _write(order.out, order.name, outcome, content, entries, known, why, said)
+    files = [] if order.out is None else _write(order.out, order.name, outcome, content, entries, known, said)
     parts = [layout.rich_table(part) for grid in wording.grids(entries, known, "\n") for part in layout.narrow(grid)]
     told = {"cells": [wording.as_object(entry, known) for entry in entries], "said": said, "files": files}
     return Product([*parts, wording.MARKS, *said, *files], told)
@@ -91,20 +97,24 @@ def _how(order: Order, entries: list[Entry]) -> str:
     part = "quick, not the full result" if order.quick else "a variant" if order.settings else ""
     part = part or ("a part" if order.only or order.stored else "in full")
     seeds = " or ".join(sorted({str(len(entry.last)) for entry in entries}))
+    if not entries:
+        return "the store has none of these runs" if order.stored else "no run came to its end"
     return f"{part}: {seeds} seeds; mean ± deviation over seeds, in per cent"
 
 
 def _write(
     folder: Path, name: str, outcome: Outcome, content: dict[str, Any], entries: list[Entry], known: claims.Claims,
-    why: dict[str, str], said: list[str],
+    said: list[str],
 ) -> list[str]:  # fmt: skip
     """The table in every format and the picture; the names of the files."""
     from . import curves  # matplotlib is not needed to run the cells
 
-    grids = [*wording.grids(entries, known), wording.verdicts(entries, known, why)]
+    words = "\n".join(f"- {line}" for line in said[1:])
+    every = wording.verdicts(entries, known, content.get("explained", {}))
+    grids = [*wording.grids(entries, known), *([every] if every.rows else [])]
     objects = [wording.as_object(entry, known) for entry in entries]
     texts = {
-        "md": "\n\n".join([*map(layout.markdown, grids), wording.MARKS, "\n".join(f"- {line}" for line in said)]) + "\n",
+        "md": "\n\n".join([f"# {name}", said[0], *map(layout.markdown, grids), wording.MARKS, words]) + "\n",
         "csv": wording.comma_separated(entries, known),
         "json": json.dumps({"cells": objects, "said": said}, indent=1, allow_nan=False) + "\n",
     }

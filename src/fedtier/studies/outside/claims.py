@@ -69,10 +69,13 @@ class Verdict(NamedTuple):
         return {"": "", "agrees": "", "intervals overlap": "~", "differs": "!"}[self.word]
 
 
+UNKNOWN = Verdict("", float("nan"), float("nan"))  # nothing was published, or it is another set-up
+
+
 def judge(ours: np.ndarray, claims: list[Claim]) -> Verdict:
     """By RULE; `ours` [seeds] in per cent."""
     if not claims or not len(ours):
-        return Verdict("", float("nan"), float("nan"))
+        return UNKNOWN
     means = [claim.mean for claim in claims]
     allowed = max(POINTS, float(np.ptp(means)), *(claim.spread for claim in claims))
     difference = float(np.mean(ours) - np.mean(means))

@@ -39,8 +39,10 @@ def make(order: Order, progress: Progress) -> Product:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
     outcome = run_cells(wanted, progress, any_version=order.any_version)
     cells = table.cells_of(outcome, headings, about["personal"], content["published"])
-    why = table.reasons(content["explained"], [cell.row for cell in cells], order.quick or bool(order.settings))
-    said = [table.RULE, *table.sentences(cells, headings, SEEDS, why), about["note"], _how(order, cells)]
+    whole = not (order.quick or order.settings)
+    cells = [cell._replace(judged=whole) for cell in cells]
+    said = [_how(order, cells), table.RULE, *table.sentences(cells, headings, SEEDS, content["explained"])]
+    said += [about["note"]] if whole and not order.only else []
     files = [] if order.out is None else _write(order.out, order.name, cells, headings, said)
     grids = [
         table.grid(cells, headings, "last round (published)", lambda cell: table.beside(cell, SEEDS, "\n")),
@@ -77,10 +79,10 @@ def _write(folder: Path, name: str, cells: list[Cell], headings: dict[str, str],
 
     last = table.grid(cells, headings, "Last round (published)", lambda cell: table.beside(cell, SEEDS))
     best = table.grid(cells, headings, "Best round", lambda cell: table.number(cell.best))
-    words = [table.MARKS, *(f"- {line}" for line in said)]
+    words = [table.MARKS, *(f"- {line}" for line in said[1:])]
     objects = [table.as_object(cell, SEEDS) for cell in cells]
     texts = {
-        "md": "\n\n".join([layout.markdown(last), layout.markdown(best), "\n".join(words)]) + "\n",
+        "md": "\n\n".join([f"# {name}", said[0], layout.markdown(last), layout.markdown(best), "\n".join(words)]) + "\n",
         "csv": table.comma_separated(cells, SEEDS),
         "json": json.dumps({"cells": objects, "said": said}, indent=1, allow_nan=False) + "\n",
     }

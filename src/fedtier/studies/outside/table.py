@@ -17,6 +17,7 @@ RULE = (
     "A cell agrees when the two means, rounded to three decimals, differ by at most one published deviation, or when the 95 % "
     "t intervals of the two means overlap."
 )
+UNJUDGED = "Not held against the published numbers: a quick table, or one with other settings, is not their set-up."
 
 
 Read = Callable[[Row], float | None]  # a number of a line of metrics
@@ -39,6 +40,7 @@ class Cell(NamedTuple):
     last: np.ndarray  # [seeds]
     best: np.ndarray  # [seeds]
     published: Published | None
+    judged: bool = True  # False where the set-up is not the published one
 
     @property
     def difference(self) -> float:
@@ -47,8 +49,9 @@ class Cell(NamedTuple):
         return round(round(float(self.last.mean()), 3) - round(self.published.mean, 3), 3)
 
     def verdict(self, seeds: int) -> str:
-        """ "within one deviation", "intervals overlap", "differs", or "" where nothing was published. `seeds`: theirs."""
-        if self.published is None:
+        """ "within one deviation", "intervals overlap", "differs", or "" where nothing was published or judged. `seeds`:
+        theirs."""
+        if self.published is None or not self.judged:
             return ""
         if abs(self.difference) <= round(self.published.deviation, 3):
             return "within one deviation"
@@ -88,7 +91,7 @@ def beside(cell: Cell, seeds: int, between: str = " ") -> str:
     """Ours at the last round, the published number in brackets, and a mark where they do not agree."""
     if cell.published is None:
         return number(cell.last)
-    mark = {"within one deviation": "", "intervals overlap": "~", "differs": "!"}[cell.verdict(seeds)]
+    mark = {"": "", "within one deviation": "", "intervals overlap": "~", "differs": "!"}[cell.verdict(seeds)]
     return f"{number(cell.last)}{mark}{between}({three(cell.published.mean)}±{three(cell.published.deviation)})"
 
 
@@ -103,13 +106,10 @@ def three(value: float) -> str:
     return f"{value:.3f}"
 
 
-def reasons(explained: dict[str, str], rows: Iterable[str], changed: bool) -> dict[str, str]:
-    """Why a row differs: what an experiment showed of the full table; a quick one, or a variant, has another set-up."""
-    return dict.fromkeys(rows, "This is not the published set-up.") if changed else explained
-
-
 def sentences(cells: list[Cell], headings: dict[str, str], seeds: int, explained: dict[str, str]) -> list[str]:
     """How many cells agree, and what each that does not differs by, with why."""
+    if not all(cell.judged for cell in cells):
+        return [UNJUDGED]
     judged = [(cell, cell.verdict(seeds)) for cell in cells if cell.published is not None]
     count = {word: sum(verdict == word for _, verdict in judged) for word in ("within one deviation", "intervals overlap")}
     differing = [cell for cell, verdict in judged if verdict == "differs"]
