@@ -21,6 +21,7 @@ from fedtier.engines import compiled
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments import run as running
+from fedtier.experiments import session
 from fedtier.experiments.assemble import assemble
 from fedtier.experiments.metrics import traffic
 from fedtier.experiments.progress import Progress
@@ -271,7 +272,7 @@ def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(
     settings = [*SHORT, "method.name=server_only", "run.checkpoint_every=100"]
     short = configuration.load_config(None, [*settings, "run.rounds=4"])
     sound = running.run_experiment(short, tmp_path / "sound", progress=Progress())
-    evaluator = running.evaluator
+    evaluator = session.evaluator
 
     def loss_explodes_after_round_4(experiment, engine):
         evaluate = evaluator(experiment, engine)
@@ -282,7 +283,7 @@ def test_the_state_left_by_a_diverging_run_is_that_of_the_last_sound_evaluation(
 
         return judge
 
-    monkeypatch.setattr(running, "evaluator", loss_explodes_after_round_4)
+    monkeypatch.setattr(session, "evaluator", loss_explodes_after_round_4)
     with pytest.raises(FedtierError, match="state after round 4"):
         running.run_experiment(configuration.load_config(None, settings), tmp_path / "wild", progress=Progress())
     left, words = RunFolder(tmp_path / "wild").read_arrays("checkpoint.safetensors", like=sound.state)

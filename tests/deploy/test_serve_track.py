@@ -5,8 +5,8 @@ import json
 import pytest
 
 from fedtier.deploy.flare.commands import _Watch
-from fedtier.experiments.run import Listener
 from fedtier.experiments.run_folder import RunFolder
+from fedtier.experiments.session import Listener
 
 
 def row(number: int) -> dict:

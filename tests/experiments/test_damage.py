@@ -13,6 +13,7 @@ from fedtier.experiments import config as configuration
 from fedtier.experiments import run as running
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run_folder import RunFolder
+from fedtier.experiments.session import Result
 
 from ..small_runs import SHORT, metrics, mostly_slow
 
@@ -30,7 +31,7 @@ class Heard(Progress):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> running.Result:
+def whole(tmp_path_factory) -> Result:
     """Six rounds; checkpoints after 0, 4 and 6, rows after 0, 2, 4 and 6."""
     config = configuration.load_config(None, [*SHORT, "method.name=server_only"])
     return running.run_experiment(config, tmp_path_factory.mktemp("damage") / "whole", progress=Progress())

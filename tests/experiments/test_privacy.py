@@ -95,7 +95,7 @@ def test_a_run_says_what_it_has_spent_and_cannot_be_extended_beyond_its_budget(t
         def say(self, *lines):
             said.extend(lines)
 
-    monkeypatch.setattr("fedtier.experiments.run.preset_words", lambda config: ["the preset gives way"])
+    monkeypatch.setattr("fedtier.experiments.session.preset_words", lambda config: ["the preset gives way"])
     result = run_experiment(validate(tables()), tmp_path / "run", progress=Quiet())
     assert "the preset gives way" in said and "the preset gives way" in (tmp_path / "run" / "run.log").read_text()
     assert any("epsilon for a client at delta = 0.004 after 6 rounds" in line for line in said)

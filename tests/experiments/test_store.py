@@ -15,6 +15,7 @@ from fedtier.experiments import run as running
 from fedtier.experiments import run_folder
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run_folder import RunFolder
+from fedtier.experiments.session import Result
 from fedtier.storage import files
 
 from ..small_runs import SHORT, metrics, mostly_slow, options
@@ -24,7 +25,7 @@ ALONE = [*SHORT, "method.name=server_only"]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> running.Result:
+def whole(tmp_path_factory) -> Result:
     return running.run_experiment(
         configuration.load_config(None, ALONE), tmp_path_factory.mktemp("store") / "whole", progress=QUIET
     )

@@ -11,10 +11,11 @@ import safetensors.numpy
 from fedtier.errors import FedtierWarning
 from fedtier.experiments import config as configuration
 from fedtier.experiments import run as running
+from fedtier.experiments import session
 from fedtier.experiments.assemble import assemble
 from fedtier.experiments.outcomes import finished_rows
 from fedtier.experiments.progress import Progress
-from fedtier.experiments.run_folder import RunFolder
+from fedtier.experiments.run_folder import CHECKPOINT, RunFolder
 from fedtier.reports.load_runs import load_run
 
 from ..small_runs import SHORT, metrics
@@ -53,7 +54,7 @@ def test_a_seed_whose_state_is_not_finite_ends_and_the_others_are_as_without_it(
 
 @pytest.mark.slow
 def test_a_seed_whose_loss_explodes_ends_in_its_last_sound_state_and_a_resumed_run_knows(experiment, tmp_path, monkeypatch):
-    evaluator = running.evaluator
+    evaluator = session.evaluator
 
     def loss_of_seed_2_explodes_after_round_2(experiment, engine):
         evaluate = evaluator(experiment, engine)
@@ -65,12 +66,12 @@ def test_a_seed_whose_loss_explodes_ends_in_its_last_sound_state_and_a_resumed_r
         return judge
 
     whole = running.run_experiment(experiment.config, tmp_path / "whole", progress=Progress(), experiment=experiment)
-    monkeypatch.setattr(running, "evaluator", loss_of_seed_2_explodes_after_round_2)
+    monkeypatch.setattr(session, "evaluator", loss_of_seed_2_explodes_after_round_2)
     with pytest.warns(FedtierWarning, match="seed 7 diverged between rounds 2 and 4: the loss rose"):
         running.run_experiment(experiment.config, tmp_path / "run", progress=Progress(), experiment=experiment)
     final = [row for row in metrics(tmp_path / "whole") if row["round"] == 6][:2]
     assert [row for row in metrics(tmp_path / "run") if row["round"] == 6] == final
-    state, words = RunFolder(tmp_path / "run").read_arrays(running.CHECKPOINT, like=whole.state)
+    state, words = RunFolder(tmp_path / "run").read_arrays(CHECKPOINT, like=whole.state)
     assert words["round"] == "6"
     short = running.run_experiment(
         configuration.load_config(None, [*THREE, "run.rounds=2"]), tmp_path / "short", progress=Progress()
@@ -86,7 +87,7 @@ def test_a_seed_whose_loss_explodes_ends_in_its_last_sound_state_and_a_resumed_r
 @pytest.mark.slow
 def test_a_run_whose_seeds_all_diverge_is_refused_as_before(experiment, tmp_path):
     lost = experiment._replace(x=jax.tree.map(lambda a: a + jnp.nan, experiment.x))
-    with pytest.raises(running.Diverged, match="the state is no longer finite"):
+    with pytest.raises(session.Diverged, match="the state is no longer finite"):
         running.run_experiment(experiment.config, tmp_path / "run", progress=Progress(), experiment=lost)
     assert finished_rows(tmp_path / "run", experiment.config) == []
 
@@ -111,7 +112,7 @@ def test_a_client_whose_rows_are_1e30_is_named_and_the_run_ends(tmp_path):
 @pytest.mark.slow
 def test_a_run_in_which_no_reply_counts_has_diverged(tmp_path):
     config = configuration.load_config(None, [*SHORT, "method.name=fedavg", "method.client_lr=constant(1e30)"])
-    with pytest.raises(running.Diverged, match="every reply was lost"):
+    with pytest.raises(session.Diverged, match="every reply was lost"):
         running.run_experiment(config, tmp_path / "run", progress=Progress())
 
 
@@ -120,10 +121,8 @@ def test_a_checkpoint_without_a_record_of_replies_is_still_read(experiment, tmp_
     """As written before there was one: then nothing had been counted."""
     result = running.run_experiment(experiment.config, tmp_path / "run", progress=Progress(), experiment=experiment)
     files = RunFolder(tmp_path / "run")
-    _, words = files.read_arrays(running.CHECKPOINT, like=result.state)
-    files.write_arrays(
-        running.CHECKPOINT, result.state._replace(replies=()), **{k: v for k, v in words.items() if k != "format"}
-    )
+    _, words = files.read_arrays(CHECKPOINT, like=result.state)
+    files.write_arrays(CHECKPOINT, result.state._replace(replies=()), **{k: v for k, v in words.items() if k != "format"})
     resumed = running.resume_experiment(tmp_path / "run", progress=Progress())
     jax.tree.map(np.testing.assert_array_equal, resumed.state[:2], result.state[:2])
     assert not np.any(resumed.state.replies.not_finite)

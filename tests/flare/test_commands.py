@@ -17,8 +17,8 @@ from fedtier.deploy.flare.joining import check_and_join
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments import run_folder
-from fedtier.experiments.run import nobody
 from fedtier.experiments.run_folder import RunFolder
+from fedtier.experiments.session import nobody
 
 from .federation import free_port
 

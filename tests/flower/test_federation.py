@@ -13,7 +13,8 @@ import safetensors.numpy
 
 from fedtier.experiments import config as configuration
 from fedtier.experiments.progress import Progress
-from fedtier.experiments.run import Result, run_experiment
+from fedtier.experiments.run import run_experiment
+from fedtier.experiments.session import Result
 
 from ..small_runs import mostly_slow
 from .federation import Federation, federation

@@ -10,9 +10,9 @@ import pytest
 
 from fedtier.errors import FedtierError
 from fedtier.experiments import comparison, outcomes
-from fedtier.experiments import run as running
 from fedtier.experiments.label_counts import LabelCounts
 from fedtier.experiments.progress import Progress
+from fedtier.experiments.session import stops
 from fedtier.methods import registry
 from fedtier.reports import charts as charts_of
 from fedtier.reports import load_runs, page, plots, style
@@ -193,7 +193,7 @@ def test_a_curve_has_a_point_for_each_evaluation_and_the_demo_about_fifteen(cell
     assert all(trace["x"] == [0, 2, 4, 6] for trace in lines)
     with resources.as_file(resources.files("fedtier.studies") / "demo.toml") as file:
         demo = comparison.load_comparison(file, cells)
-    assert all(15 <= len(running.stops(cell.config)) <= 20 for cell in demo.cells)
+    assert all(15 <= len(stops(cell.config)) <= 20 for cell in demo.cells)
 
 
 def test_names_in_a_configuration_cannot_break_the_page(outcome, tmp_path):

@@ -9,7 +9,7 @@ from fedtier.cli.shared import plain
 from fedtier.experiments import outcomes, search
 from fedtier.experiments.config import load_config
 from fedtier.experiments.label_counts import count_labels
-from fedtier.experiments.run import Result
+from fedtier.experiments.session import Result
 from fedtier.reports import clients, terminal
 
 from ..small_runs import METHODS, SHORT, options

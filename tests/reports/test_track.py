@@ -10,7 +10,8 @@ from fedtier.errors import FedtierWarning
 from fedtier.experiments import config as configuration
 from fedtier.experiments import run as running
 from fedtier.experiments.progress import Progress
-from fedtier.experiments.run import Listener
+from fedtier.experiments.run_folder import RunFolder
+from fedtier.experiments.session import Listener, Result
 from fedtier.reports import tracking
 
 from ..small_runs import SHORT, metrics, options
@@ -18,7 +19,7 @@ from ..small_runs import SHORT, metrics, options
 ALONE = [*SHORT, "method.name=server_only", "run.seeds=2"]
 
 
-def run_tracked(folder, name: str) -> running.Result:
+def run_tracked(folder, name: str) -> Result:
     config = configuration.load_config(None, ALONE)
     return running.run_experiment(config, folder, progress=Progress(), listen=tracking.trackers((name,)))
 
@@ -70,7 +71,7 @@ def test_a_resumed_run_tracks_the_rows_from_its_checkpoint_on(tmp_path, monkeypa
     monkeypatch.setitem(tracking.TRACKERS, "tensorboard", lambda config, folder: tracker)
     monkeypatch.setattr(tracking, "check_trackers", lambda names: None)  # the package itself need not be there
 
-    class CutShort(running.RunFolder):
+    class CutShort(RunFolder):
         def append(self, rows):
             if rows[0]["round"] == 6:
                 raise SystemExit

@@ -28,6 +28,7 @@ MODULES = (
     "fedtier.experiments.tables",
     "fedtier.experiments.config",
     "fedtier.experiments.run",
+    "fedtier.experiments.session",
     "fedtier.experiments.comparison",
     "fedtier.experiments.outcomes",
     "fedtier.experiments.search",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ..experiments.assemble import Experiment
 from ..experiments.budgets import finds_noise
 from ..experiments.privacy_page import as_object, short_words, stated
-from ..experiments.run import PRIVACY
 from ..experiments.run_folder import RunFolder
+from ..experiments.session import PRIVACY
 from ..privacy.statement import GENERAL, Statement
 from ..protocol import Masking
 from .masks import masking_of

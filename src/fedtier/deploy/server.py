@@ -29,8 +29,8 @@ from ..experiments.metric_row import Row
 from ..experiments.metrics import Quality, Scores, evaluated_clients, global_scores
 from ..experiments.progress import Progress
 from ..experiments.record import Spent, finish, row
-from ..experiments.run import Result
 from ..experiments.run_folder import CHECKPOINT, FORMAT, METRICS, PLAN, RunFolder
+from ..experiments.session import Result
 from ..experiments.stopping import Stopped
 from ..experiments.verdicts import check_judges, verdict_row, verdicts
 from ..methods.summed import known_sums

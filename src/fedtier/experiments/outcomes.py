@@ -18,8 +18,9 @@ from .data import load_data
 from .metric_row import Row, at
 from .origin import code_of
 from .progress import Progress
-from .run import Diverged, begin, go_on
+from .run import begin, go_on
 from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
+from .session import Diverged
 from .tables import Config
 
 Finals = dict[tuple[str, str], list[Row]]  # (method, setting) -> one row per seed

@@ -20,8 +20,8 @@ from ..errors import require
 from ..experiments.bundle import Bundle, Predictions
 from ..experiments.bundle.adapt import Adapted, adapt
 from ..experiments.models import recipe_of
-from ..experiments.run import Result as Run
 from ..experiments.run_folder import RunFolder
+from ..experiments.session import Result as Run
 from ..experiments.tables import Config
 from ..reports.layout import plain
 from ..reports.load_runs import load_runs

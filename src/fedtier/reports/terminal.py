@@ -13,8 +13,8 @@ from ..experiments.label_counts import LabelCounts
 from ..experiments.metric_row import Row
 from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
 from ..experiments.profile import PHASES, Profile
-from ..experiments.run import Result
 from ..experiments.search import Search
+from ..experiments.session import Result
 from ..own_code.check_file import Checked
 from ..own_code.naming import short
 from ..storage.json_value import Json

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..errors import FedtierError, FedtierWarning, choice
 from ..experiments.metric_row import Row
-from ..experiments.run import Listen, Listener
+from ..experiments.session import Listen, Listener
 from ..experiments.tables import Config
 
 

@@ -15,8 +15,8 @@ from ...compilation import configure_jax
 from ...errors import NOTHING, FedtierError, require
 from ...experiments.comparison import cell_name
 from ...experiments.progress import Progress
-from ...experiments.run import Listen, Listener, Result, nobody
 from ...experiments.run_folder import RunFolder
+from ...experiments.session import Listen, Listener, Result, nobody
 from ...experiments.stopping import Stopped
 from ...experiments.toml import read_toml
 from ...protocol import Ask, ServerSeal, read_identity
