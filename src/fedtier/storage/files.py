@@ -85,6 +85,8 @@ def set_aside(*paths: Path) -> str:
 
 
 def make_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise FedtierError(str(folder), NOTHING, "is a file, not a folder", "choose another folder")
     with told(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
