@@ -99,7 +99,7 @@ def _how(order: Order, entries: list[Entry]) -> str:
     seeds = " or ".join(sorted({str(len(entry.last)) for entry in entries}))
     if not entries:
         return "the store has none of these runs" if order.stored else "no run came to its end"
-    return f"{part}: {seeds} seeds; mean ± deviation over seeds, in per cent"
+    return f"{part}: {seeds} seed{'s' * (seeds != '1')}; mean ± deviation over seeds, in per cent"
 
 
 def _write(
@@ -120,4 +120,7 @@ def _write(
     }
     for ending, text in texts.items():
         write_whole(folder / f"{name}.{ending}", text.encode())
-    return [*(str(folder / f"{name}.{ending}") for ending in texts), *curves.save(outcome, content, known, folder / name)]
+    return [
+        *(str(folder / f"{name}.{ending}") for ending in texts),
+        *curves.save(outcome, content, known, said[0], folder / name),
+    ]

@@ -17,10 +17,11 @@ from . import sheets
 from .claims import Claims
 
 
-def save(outcome: Outcome, content: dict[str, Any], known: Claims, stem: Path) -> list[str]:
-    """Writes the picture as SVG, PDF and PNG; the names of the files."""
+def save(outcome: Outcome, content: dict[str, Any], known: Claims, how: str, stem: Path) -> list[str]:
+    """Writes the picture as SVG, PDF and PNG, with `how` it was made above it; the names of the files."""
     by_round = content["table"].get("columns") == "rounds"
     figure = against_bytes(outcome, content, known) if by_round else dots(outcome, content, known)
+    figure.suptitle(how, fontsize=8)
     paths = [stem.parent / f"{stem.name}.{ending}" for ending in plots.ENDINGS]
     for path in paths:
         plots.save(figure, path)

@@ -11,9 +11,10 @@ from ...reports import plots
 from .table import Cell
 
 
-def save(cells: list[Cell], headings: dict[str, str], stem: Path) -> list[str]:
-    """Writes the picture as SVG, PDF and PNG; the names of the files."""
+def save(cells: list[Cell], headings: dict[str, str], how: str, stem: Path) -> list[str]:
+    """Writes the picture as SVG, PDF and PNG, with `how` it was made above it; the names of the files."""
     figure = picture(cells, headings)
+    figure.suptitle(how, fontsize=8)
     paths = [stem.parent / f"{stem.name}.{ending}" for ending in plots.ENDINGS]
     for path in paths:
         plots.save(figure, path)

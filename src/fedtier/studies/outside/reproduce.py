@@ -70,7 +70,8 @@ def _how(order: Order, cells: list[Cell]) -> str:
         if order.only
         else "in full"
     )
-    return f"{part}: {' or '.join(sorted({str(len(cell.last)) for cell in cells}))} seeds; mean ± deviation over seeds"
+    seeds = " or ".join(sorted({str(len(cell.last)) for cell in cells}))
+    return f"{part}: {seeds} seed{'s' * (seeds != '1')}; mean ± deviation over seeds"
 
 
 def _write(folder: Path, name: str, cells: list[Cell], headings: dict[str, str], said: list[str]) -> list[str]:
@@ -88,4 +89,4 @@ def _write(folder: Path, name: str, cells: list[Cell], headings: dict[str, str],
     }
     for ending, text in texts.items():
         write_whole(folder / f"{name}.{ending}", text.encode())
-    return [*(str(folder / f"{name}.{ending}") for ending in texts), *picture.save(cells, headings, folder / name)]
+    return [*(str(folder / f"{name}.{ending}") for ending in texts), *picture.save(cells, headings, said[0], folder / name)]
