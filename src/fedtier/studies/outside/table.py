@@ -14,8 +14,8 @@ from ...experiments.run_folder import RunFolder
 from ...reports.layout import Grid
 
 RULE = (
-    "A cell agrees when the two means, rounded to three decimals, differ by at most one published deviation, or when the 95 % "
-    "t intervals of the two means overlap."
+    "A cell agrees when the two means, rounded to three decimals, differ by at most one published deviation; it overlaps (~) "
+    "when the 95 % t intervals of the two means do; else it differs (!)."
 )
 UNJUDGED = "Not held against the published numbers: a quick table, or one with other settings, is not their set-up."
 
@@ -114,8 +114,8 @@ def sentences(cells: list[Cell], headings: dict[str, str], seeds: int, explained
     count = {word: sum(verdict == word for _, verdict in judged) for word in ("within one deviation", "intervals overlap")}
     differing = [cell for cell, verdict in judged if verdict == "differs"]
     lines = [
-        f"{len(judged)} cells beside published ones: {count['within one deviation']} agree within one published deviation, "
-        f"{count['intervals overlap']} more because the intervals overlap, {len(differing)} differ."
+        f"{len(judged)} cells beside published ones: {count['within one deviation']} agree, "
+        f"{count['intervals overlap']} more overlap, {len(differing)} differ."
     ]
     for row in dict.fromkeys(cell.row for cell in differing):
         words = [_differs(cell, headings, seeds) for cell in differing if cell.row == row]
