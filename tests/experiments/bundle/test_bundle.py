@@ -98,6 +98,7 @@ def test_the_accuracies_of_a_bundle_are_those_that_the_run_has_written(finished,
             assert np.mean(said == labels[rows]) == pytest.approx(accuracies[i], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_rows_may_come_in_any_form_and_their_columns_in_any_order(finished, tmp_path):
     bundle = Bundle.load(finished("table", "model.name=linear").folder)
     path = write_patients(tmp_path / "new.csv", rows=40, seed=1)
