@@ -13,6 +13,7 @@ from fedtier.experiments import config as configuration
 from fedtier.experiments import run as running
 from fedtier.experiments import session
 from fedtier.experiments.assemble import assemble
+from fedtier.experiments.divergence import Diverged
 from fedtier.experiments.outcomes import finished_rows
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run_folder import CHECKPOINT, RunFolder
@@ -87,7 +88,7 @@ def test_a_seed_whose_loss_explodes_ends_in_its_last_sound_state_and_a_resumed_r
 @pytest.mark.slow
 def test_a_run_whose_seeds_all_diverge_is_refused_as_before(experiment, tmp_path):
     lost = experiment._replace(x=jax.tree.map(lambda a: a + jnp.nan, experiment.x))
-    with pytest.raises(session.Diverged, match="the state is no longer finite"):
+    with pytest.raises(Diverged, match="the state is no longer finite"):
         running.run_experiment(experiment.config, tmp_path / "run", progress=Progress(), experiment=lost)
     assert finished_rows(tmp_path / "run", experiment.config) == []
 
@@ -112,7 +113,7 @@ def test_a_client_whose_rows_are_1e30_is_named_and_the_run_ends(tmp_path):
 @pytest.mark.slow
 def test_a_run_in_which_no_reply_counts_has_diverged(tmp_path):
     config = configuration.load_config(None, [*SHORT, "method.name=fedavg", "method.client_lr=constant(1e30)"])
-    with pytest.raises(session.Diverged, match="every reply was lost"):
+    with pytest.raises(Diverged, match="every reply was lost"):
         running.run_experiment(config, tmp_path / "run", progress=Progress())
 
 

@@ -15,12 +15,12 @@ from ..errors import FedtierWarning
 from .assemble import assemble
 from .comparison import DEFAULT_METRICS, METRICS, REGRESSION_METRICS, Cell, Comparison
 from .data import load_data
+from .divergence import Diverged
 from .metric_row import Row, at
 from .origin import code_of
 from .progress import Progress
 from .run import begin, go_on
 from .run_folder import DIVERGED_FILE, LABELS_FILE, RunFolder
-from .session import Diverged
 from .tables import Config
 
 Finals = dict[tuple[str, str], list[Row]]  # (method, setting) -> one row per seed

@@ -23,6 +23,7 @@ from ..storage.json_value import Json
 from .assemble import Experiment
 from .config import preset_words
 from .data import seeds_of
+from .divergence import Diverged, steering, too_large, unheard
 from .label_counts import labels_of_experiment
 from .metric_row import Row
 from .metrics import Scores, evaluator, traffic
@@ -38,8 +39,6 @@ from .uncompiled import engine_of
 from .verdicts import Verdict, check_judges, verdict_row, verdicts
 
 MOST_NAMED = 5  # clients in a warning about lost replies
-DIVERGED = 1000.0  # a loss so many times that of round 0 will not come back
-STEERS = ("server_lr", "client_lr", "penalty", "lr")  # keys that make a run wild when they are too large
 PREPARATION = "preprocessing.json"
 PRIVACY = "privacy.json"  # what may become known, to whom
 ATTACK = "attack.json"  # who attacks under which seed
@@ -68,10 +67,6 @@ class Result(NamedTuple):
     final: list[Row]  # one row per seed that has not diverged
     experiment: Experiment
     state: State
-
-
-class Diverged(FedtierError):
-    """The run has no end with these settings; the state before is on disk."""
 
 
 class _ShortRing(Exception):
@@ -227,12 +222,12 @@ class Session:
             state = self._advance(self.state, self.round, stop - self.round)
             finite = finite_seeds(state)
         wild = {s: "the state is no longer finite" for s in np.flatnonzero(~finite).tolist()}
-        wild = _unheard(self.experiment, state, stop) | wild
+        wild = unheard(self.experiment, state, stop) | wild
         scores = None
         if stop % config.run.eval_every == 0 or stop == config.run.rounds:
             with self.profile.span("evaluation", f"round {stop}"):
                 self.latest = scores = self.evaluate(state, stop)
-            wild = _too_large(scores, first_loss) | wild
+            wild = too_large(scores, first_loss) | wild
         self._leave_behind(wild, stop)
         if self.diverged:
             going = np.asarray([s not in self.diverged for s in range(config.run.seeds)])
@@ -313,15 +308,9 @@ class Session:
         self.files.write(DIVERGED_FILE, json.dumps({"after": self.round, "by": stop, "why": why}).encode())
         self.files.log(f"diverged between rounds {self.round} and {stop}: {why}")
         saved = f"the state after round {self.round} is in {self.files.folder / CHECKPOINT}"
-        known = [
-            key for key in STEERS if key in self.experiment.config.method.options or (key == "penalty" and self._coupled())
-        ]
+        known = steering(self.experiment.config)
         hint = f"lower {' or '.join(f'method.{key}' for key in known)}; {saved}" if known else saved
         return Diverged("run", f"rounds {self.round} to {stop}", f"diverged: {why}", hint)
-
-    def _coupled(self) -> bool:
-        """Whether the method minimises f2 too, which the penalty scales."""
-        return self.experiment.config.method.entry.family == "two levels" and self.experiment.config.method.problem is None
 
     def _first_loss(self) -> float:
         rows = self.files.rows()[: self.experiment.config.run.seeds]
@@ -344,23 +333,3 @@ def stops(config: Config) -> list[int]:
     marks = set(range(config.run.eval_every, rounds, config.run.eval_every))
     marks |= set(range(config.run.checkpoint_every, rounds, config.run.checkpoint_every))
     return [*sorted(marks), rounds] if rounds else []
-
-
-def _unheard(experiment: Experiment, state: State, stop: int) -> dict[int, str]:
-    """The seeds in which not one reply has counted though half of the clients or more have sent one."""
-    assert isinstance(state.replies, Replies)
-    lost = np.asarray(state.replies.not_finite).sum(axis=1) + np.asarray(state.replies.too_large).sum(axis=1)
-    why = {}
-    for s, count in enumerate(lost.tolist()):
-        senders = experiment.plan.ids[s, :stop][experiment.plan.arrived[s, :stop]]
-        if count == len(senders) and 2 * len(np.unique(senders)) >= experiment.clients:
-            why[s] = "every reply was lost: not finite, or too large"
-    return why
-
-
-def _too_large(scores: Scores, first_loss: float) -> dict[int, str]:
-    """The seeds whose loss will not come back, and why: on the server's rows or on the test rows, for a model that fits the
-    former may be wild. A method without a global model has no loss."""
-    losses = np.fmax(scores.f1, scores.global_loss)  # the one that is a number
-    wild = np.flatnonzero(losses > DIVERGED * max(1.0, first_loss)).tolist()
-    return {s: f"the loss rose from {first_loss:.3g} to {losses[s]:.3g}" for s in wild}

@@ -23,6 +23,11 @@ class Order(NamedTuple):
     jobs: int = 1  # processes that run cells at the same time
     stored: bool = False  # only what the store has is shown
 
+    @property
+    def changed(self) -> bool:
+        """Whether cells have another set-up than the study's own."""
+        return self.quick or bool(self.settings)
+
 
 class Product(NamedTuple):
     """The result of a study."""

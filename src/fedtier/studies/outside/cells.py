@@ -27,7 +27,7 @@ from ..study import Order, Product, comparison_for
 from . import claims, sheets, wording
 from .reproduce import load_tables
 from .sheets import Entry
-from .table import UNJUDGED
+from .table import UNJUDGED, how
 
 OURS = ("table", "rows", "published", "explained")  # what is no table of a comparison
 
@@ -49,12 +49,18 @@ def make(order: Order, progress: Progress) -> Product:
     )
     known = claims.read_claims(content["published"])
     entries = sheets.entries_of(outcome, content, known)
-    if order.quick or order.settings:
+    if order.changed:
         entries = [entry._replace(verdict=claims.UNKNOWN) for entry in entries]
         found = [UNJUDGED]
     else:
         found = wording.sentences(entries, known, content.get("explained", {}))
-    said = [_how(order, entries), claims.RULE, *found, content["table"]["note"], wording.diverged(outcome)]
+    said = [
+        how(order, [len(entry.last) for entry in entries]),
+        claims.RULE,
+        *found,
+        content["table"]["note"],
+        wording.diverged(outcome),
+    ]
     said = [line for line in said if line]
     files = [] if order.out is None else _write(order.out, order.name, outcome, content, entries, known, said)
     parts = [layout.rich_table(part) for grid in wording.grids(entries, known, "\n") for part in layout.narrow(grid)]
@@ -90,16 +96,6 @@ def stored(wanted: Comparison, unfinished: bool, any_version: bool) -> Outcome:
             finals[cell.method, cell.setting] = rows
     kept = [cell for cell in wanted.cells if (cell.method, cell.setting) in finals]
     return Outcome(wanted._replace(cells=kept), finals)
-
-
-def _how(order: Order, entries: list[Entry]) -> str:
-    """What was run, so that a quick table is never taken for the full one."""
-    part = "quick, not the full result" if order.quick else "a variant" if order.settings else ""
-    part = part or ("a part" if order.only or order.stored else "in full")
-    seeds = " or ".join(sorted({str(len(entry.last)) for entry in entries}))
-    if not entries:
-        return "the store has none of these runs" if order.stored else "no run came to its end"
-    return f"{part}: {seeds} seed{'s' * (seeds != '1')}; mean ± deviation over seeds, in per cent"
 
 
 def _write(

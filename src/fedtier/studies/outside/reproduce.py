@@ -39,10 +39,13 @@ def make(order: Order, progress: Progress) -> Product:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
     outcome = run_cells(wanted, progress, any_version=order.any_version)
     cells = table.cells_of(outcome, headings, about["personal"], content["published"])
-    whole = not (order.quick or order.settings)
-    cells = [cell._replace(judged=whole) for cell in cells]
-    said = [_how(order, cells), table.RULE, *table.sentences(cells, headings, SEEDS, content["explained"])]
-    said += [about["note"]] if whole and not order.only else []
+    cells = [cell._replace(judged=not order.changed) for cell in cells]
+    said = [
+        table.how(order, [len(cell.last) for cell in cells]),
+        table.RULE,
+        *table.sentences(cells, headings, SEEDS, content["explained"]),
+    ]
+    said += [about["note"]] if not (order.changed or order.only) else []
     files = [] if order.out is None else _write(order.out, order.name, cells, headings, said)
     grids = [
         table.grid(cells, headings, "last round (published)", lambda cell: table.beside(cell, SEEDS, "\n")),
@@ -57,21 +60,6 @@ def load_tables(name: str) -> dict[str, Any]:
     """The tables of a file of this folder."""
     with resources.as_file(resources.files(__package__ or "") / f"{name}.toml") as file:
         return configuration.read_toml(file)
-
-
-def _how(order: Order, cells: list[Cell]) -> str:
-    """What was run, so that a quick table is never taken for the full one."""
-    part = (
-        "quick, not the full result"
-        if order.quick
-        else "a variant"
-        if order.settings
-        else "a part"
-        if order.only
-        else "in full"
-    )
-    seeds = " or ".join(sorted({str(len(cell.last)) for cell in cells}))
-    return f"{part}: {seeds} seed{'s' * (seeds != '1')}; mean ± deviation over seeds"
 
 
 def _write(folder: Path, name: str, cells: list[Cell], headings: dict[str, str], said: list[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from ...experiments.metric_row import Row, at
 from ...experiments.outcomes import Interval, Outcome, interval
 from ...experiments.run_folder import RunFolder
 from ...reports.layout import Grid
+from ..study import Order
 
 RULE = (
     "A cell agrees when the two means, rounded to three decimals, differ by at most one published deviation; it overlaps (~) "
@@ -104,6 +105,16 @@ def number(values: np.ndarray) -> str:
 
 def three(value: float) -> str:
     return f"{value:.3f}"
+
+
+def how(order: Order, seeds: Sequence[int]) -> str:
+    """What was run, so that a quick table is never taken for the full one; `seeds` of each cell."""
+    if not seeds:
+        return "the store has none of these runs" if order.stored else "no run came to its end"
+    part = "quick, not the full result" if order.quick else "a variant" if order.settings else ""
+    part = part or ("a part" if order.only or order.stored else "in full")
+    many = " or ".join(map(str, sorted(set(seeds))))
+    return f"{part}: {many} seed{'s' * (many != '1')}; mean ± deviation over seeds"
 
 
 def sentences(cells: list[Cell], headings: dict[str, str], seeds: int, explained: dict[str, str]) -> list[str]:
