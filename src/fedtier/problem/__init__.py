@@ -16,6 +16,7 @@ from .models import (
     pfl_cnn,
     residual,
     scaled,
+    second_slopes,
     softmax,
     zo_cnn,
     zo_cnn_wide,
@@ -29,6 +30,6 @@ __all__ = [
     "Augment", "Bilevel", "ConstraintSet", "Loss", "Model", "Rows", "SharedLower", "Spec", "ball", "box", "cnn",
     "correlated", "crop_and_flip", "cross_entropy", "everywhere", "from_equinox", "frozen", "half_space", "halved", "huber",
     "huber_error", "l1_ball", "lenet", "linear", "logistic", "mlp", "on_part", "orthant", "pfl_cnn", "product", "quadratic",
-    "remapped", "residual", "residuals", "scaled", "simplex", "smooth_l1", "softmax", "squared_error", "supervised",
-    "weight_decay", "zo_cnn", "zo_cnn_wide",
+    "remapped", "residual", "residuals", "scaled", "second_slopes", "simplex", "smooth_l1", "softmax", "squared_error",
+    "supervised", "weight_decay", "zo_cnn", "zo_cnn_wide",
 ]  # fmt: skip

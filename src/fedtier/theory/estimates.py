@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from .. import keys, trees
-from ..problem import Bilevel
+from ..problem import Bilevel, second_slopes
 from ..problem.couplings import Coupling
 from .constants import CouplingConstants, LowerConstants
 from .numbers import Number, absent, estimate
@@ -30,6 +30,7 @@ def random_like(key: Key[Array, ""], x: PyTree) -> PyTree:
     return structure.unflatten([jax.random.normal(keys.at(key, k), a.shape, a.dtype) for k, a in enumerate(leaves)])
 
 
+@second_slopes()
 def curvature(f: ScalarFunction, points: Iterable[PyTree], key: Key[Array, ""]) -> list[tuple[float, float]]:
     """The least and the largest eigenvalue of f's Hessian at each point, by power iteration: 2 ITERATIONS Hessian products."""
 
@@ -53,6 +54,7 @@ def curvature(f: ScalarFunction, points: Iterable[PyTree], key: Key[Array, ""]) 
     return [(low, high) for low, high in found]
 
 
+@second_slopes()
 def sensitivity(G: Callable[[PyTree], PyTree], x: PyTree, key: Key[Array, ""]) -> float:
     """The norm of the Jacobian of the map G at x, by power iteration on J^T J."""
     _, pull = jax.vjp(G, x)

@@ -24,7 +24,7 @@ from ... import keys, trees
 from ...errors import require
 from ...federation import View
 from ...keys import Tag
-from ...problem import Bilevel
+from ...problem import Bilevel, second_slopes
 from ..averaging.fedavg import LOCAL, Shared, Up, fedavg
 from ..method import ClientSpec, Method, Turn
 from ..parts import check_parts
@@ -57,7 +57,8 @@ def per_fedavg(
         g = gradient(trees.axpy(-alpha, gradient(y, first), y), second)
         if first_order:
             return g
-        _, product = jax.jvp(lambda y: gradient(y, third), (y,), (g,))  # the Hessian at y, not at u
+        with second_slopes():
+            _, product = jax.jvp(lambda y: gradient(y, third), (y,), (g,))  # the Hessian at y, not at u
         return trees.axpy(-alpha, product, g)
 
     def at_client(client: tuple, shared: Shared, own: tuple, view: View, spec: ClientSpec, turn: Turn) -> tuple[tuple, Up]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 from ... import keys, trees
 from ...federation import View
 from ...keys import Tag
-from ...problem import SharedLower
+from ...problem import SharedLower, second_slopes
 from ..method import ClientSpec, Turn
 from ..solvers import ProjectedSgd
 
@@ -47,6 +47,7 @@ def walked(
     return jax.lax.fori_loop(0, turn.steps, step, (start, jnp.zeros(())))
 
 
+@second_slopes()
 def slopes_at(problem: SharedLower, at: Levels, rows_f: PyTree, rows_g: PyTree) -> Levels:
     """What x, y and v step against."""
 

@@ -16,6 +16,7 @@ from jaxtyping import PyTree
 
 from ... import trees
 from ...federation import sample
+from ...problem import second_slopes
 from .estimator import ClientSide
 
 ROWS = 1024  # rows that stand for the client's data in second derivatives
@@ -27,6 +28,7 @@ def partial_gradient(client: ClientSide) -> PyTree:
     return jax.grad(client.problem.f2)(client.x, client.y, client.spec)
 
 
+@second_slopes()
 def hypergradient(client: ClientSide) -> PyTree:
     """The hypergradient at (x, y) on ROWS rows of the client, after at most ITERATIONS of conjugate gradients."""
     problem, batch = client.problem, sample(client.view, client.key, ROWS)

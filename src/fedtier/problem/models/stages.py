@@ -1,14 +1,19 @@
 """What the nets without skips begin with: convolution, 2x2 pooling in most, intercept and ReLU, once for each kernel.
 
-A convolution has two forms: by patches, each with one pixel of the output, and by `tiles`, with some of its pixels at once.
-Tiles are faster on a GPU, and on a CPU where the first kernel has few outputs, as LeNet's has (docs/speed.md).
+A convolution has three forms: by patches, each with one pixel of the output, by `tiles`, with some of its pixels at once, and
+by `kernels` written for GPUs, with its pooling. The fastest is taken (docs/speed.md): on a CPU patches, or tiles where the
+first kernel has few outputs, as LeNet's has; on a GPU kernels for patches of 3x3, and tiles for others or without pooling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from . import tiles
@@ -20,6 +25,10 @@ Biases = Sequence[Float[Array, "_"] | None]
 Pools = Sequence[bool]  # after which convolutions there is pooling
 
 NARROW = 16  # fewer outputs of the first kernel make a poor product
+DIGITS = ("default", "bfloat16", "tensorfloat32", "bf16_bf16_f32", "bf16_bf16_f32_x3", "tf32_tf32_f32")  # kernels keep as many
+SMALL = 3  # side of the patches for which kernels are faster than tiles
+
+_twice: ContextVar[bool] = ContextVar("twice", default=False)
 
 
 def stages(
@@ -28,9 +37,35 @@ def stages(
 ) -> Float[Array, "B features"]:  # fmt: skip
     """The numbers of each row after all stages, place by place. Pooling, in the stages that `pools` says or in all, comes
     before bias and ReLU: the same, for a quarter of the work."""
-    narrow = kernels[0].shape[1] < NARROW
-    form = by_tiles if narrow or jax.default_backend() != "cpu" else by_patches
-    return form(kernels, biases, inputs, shape, side, border, pools or (True,) * len(kernels))
+    pools = pools or (True,) * len(kernels)
+    return _fastest(kernels, side, pools)(kernels, biases, inputs, shape, side, border, pools)
+
+
+@contextmanager
+def second_slopes() -> Iterator[None]:
+    """What is traced inside can be differentiated twice, or forwards: kernels know their first slopes alone, and other forms
+    take their place. A decorator too."""
+    before = _twice.set(True)
+    try:
+        yield
+    finally:
+        _twice.reset(before)
+
+
+def _fastest(kernels: Kernels, side: int, pools: Pools) -> Callable[..., Float[Array, "B features"]]:
+    if jax.default_backend() == "cpu":
+        return by_tiles if kernels[0].shape[1] < NARROW else by_patches
+    return by_kernels if side == SMALL and all(pools) and _kernels_fit(kernels[0].dtype) else by_tiles
+
+
+def _kernels_fit(dtype: Any) -> bool:
+    """Are there kernels for numbers of this kind, for this GPU, with the digits and the slopes that are asked for? They need
+    an NVIDIA GPU with units for bfloat16: compute capability 8 or more."""
+    capability = str(getattr(jax.devices()[0], "compute_capability", ""))
+    modern = jax.default_backend() == "gpu" and capability.replace(".", "").isdigit() and float(capability) >= 8
+    precision = getattr(jax.config, "jax_default_matmul_precision", None)  # of this trace, not of the process
+    enough = str(precision or "default").lower() in DIGITS
+    return modern and enough and dtype in (jnp.float32, jnp.bfloat16) and not _twice.get()
 
 
 def by_patches(
@@ -40,6 +75,19 @@ def by_patches(
     for kernel, bias, halved in zip(kernels, biases, pools, strict=True):
         values = product_of(patches_of(images, side, border), kernel)
         images = jax.nn.relu(shifted(pooled(values) if halved else values, bias))
+    return images.reshape(images.shape[0], -1)
+
+
+def by_kernels(
+    kernels: Kernels, biases: Biases, inputs: Inputs, shape: tuple[int, int, int], side: int, border: int, pools: Pools,
+    interpret: bool = False,
+) -> Float[Array, "B features"]:  # fmt: skip
+    from .kernels import convolved_largest  # here: what it imports is for GPUs, and not on every system
+
+    images = as_images(inputs, shape)
+    for kernel, bias in zip(kernels, biases, strict=True):
+        values = convolved_largest(images, kernel, side, border, interpret)
+        images = jax.nn.relu(shifted(values, bias))
     return images.reshape(images.shape[0], -1)
 
 
