@@ -75,6 +75,11 @@ def shape_of(name: str, value: StepSize) -> Callable[[Size], Schedule]:
     return lambda c: SHAPES[shape](c, *arguments[1:])
 
 
+def size_of(value: float | str) -> float:
+    """The number by which steps of one shape differ: 0.1 of "inverse(0.1, 2)", and of a number itself."""
+    return _parts("step size", value)[1][0] if isinstance(value, str) else value
+
+
 def rescaled(value: StepSize, c: float) -> StepSize:
     """`value` with c in place of its size, its shape kept: "inverse(0.1)" becomes "inverse(0.3)"."""
     if not isinstance(value, str):

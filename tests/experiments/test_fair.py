@@ -114,6 +114,19 @@ def test_a_best_point_at_an_end_of_its_grid_is_told():
     grid = {"client_lr": [0.1, 0.01, 1.0], "fine_tune": [0.1, 0.3]}
     assert at_an_end(grid, {"client_lr": 0.01, "fine_tune": 0.1}) == ["client_lr"]
     assert at_an_end(grid, {"client_lr": 0.1, "fine_tune": 0.3}) == []
+    shapes = {"client_lr": [0.1, "inverse(0.1)", 0.2, "inverse(1)", "inverse(3)"]}
+    assert at_an_end(shapes, {"client_lr": "inverse(3)"}) == ["client_lr"]
+    assert at_an_end(shapes, {"client_lr": "inverse(1)"}) == at_an_end(shapes, {"client_lr": 0.2}) == []
+
+
+def test_a_best_step_with_a_shape_of_its_own_is_taken_as_it_is(tmp_path, monkeypatch):
+    def found(config, grid):
+        return Search(config, [Point({"client_lr": "inverse(0.1)"}, np.ones(2), np.ones(2))], 0.0, "accuracy", 10)
+
+    monkeypatch.setattr("fedtier.experiments.tuning.run_search", found)
+    entries = [{"name": "fedavg", "search": {"client_lr": [0.01, "inverse(0.1)"]}}]
+    (cell,) = tune_cells(make_comparison({"methods": entries}, tmp_path), Progress()).cells
+    assert cell.config.method.options["client_lr"] == "inverse(0.1)" and "client_lr = inverse(0.1)" in cell.tuned
 
 
 def test_every_method_is_searched_over_the_same_number_of_points():

@@ -60,7 +60,8 @@ def test_validation_rows_come_from_the_server_and_the_test_rows_are_nobodys():
     [
         ("[search]\nserver_lr = []", "search.server_lr"), ("[search]\nserver_lr = [-1.0]", "search.server_lr"),
         ("[search]\nserver_lrr = [1.0]", "server_lr"), ("", "search"), ("[search]\nserver_rate = [1.0]", "method.server_rate"),
-        ("[search]\nserver_lr = [1.0, 0.0]", "method.server_lr"),
+        ("[search]\nserver_lr = [1.0, 0.0]", "method.server_lr"), ("[search]\nserver_lr = [true]", "search.server_lr"),
+        ('[search]\nserver_lr = ["inverted(1)"]', "server_lr.*no schedule"), ('[search]\npenalty = ["inverse(1)"]', "penalty"),
     ],
 )  # fmt: skip
 def test_an_impossible_grid_is_refused(tmp_path, change, name):
@@ -98,6 +99,20 @@ def test_points_that_switch_something_off_stand_among_the_others(tmp_path):
 
     together = scores([0.1, 0.0, 0.3])
     assert together == scores([0.0]) | scores([0.1, 0.3]) and len(set(together.values())) == 3
+
+
+@pytest.mark.slow
+def test_a_step_size_may_be_searched_in_several_shapes_and_each_point_is_what_a_search_of_its_shape_finds(tmp_path):
+    def scores(grid, *settings):
+        found = search.run_search(*small_search(tmp_path, "fedavg", f"client_lr = {grid}", *settings)).points
+        return {point.options["client_lr"]: float(point.overall[0]) for point in found}
+
+    together = scores('[0.01, "inverse(0.1)", 0.1, "inverse(1)"]')
+    falling = scores("[0.1, 1.0]", "method.client_lr=inverse(0.5)")
+    alone = scores("[0.01, 0.1]") | {"inverse(0.1)": falling[0.1], "inverse(1)": falling[1.0]}
+    assert together == alone and len(set(together.values())) > 2
+    order = search.order_search(None, (*CLIENTS, "method.name=fedavg"), ('client_lr=[0.0001, "inverse(1)"]',))
+    assert search.search(order).best["method"]["client_lr"] == "inverse(1)"
 
 
 @pytest.mark.slow

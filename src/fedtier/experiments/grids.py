@@ -1,29 +1,58 @@
-"""What a search may vary: a table of lists, one for each key of [method] that is a number."""
+"""What a search may vary: a table of lists, one for each key of [method] that is a number.
+
+Of a step size a number keeps the shape that the method has, and a text such as "inverse(0.1)" brings its own: a list may have
+both.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..errors import FedtierError, choice, require
+from ..errors import FedtierError, choice
+from ..schedules import as_schedule, rescaled, size_of
 from ..storage.json_value import Json
 
 STEPS = ("server_lr", "client_lr", "fine_tune")
 SEARCHABLE = ("penalty", "proximity", *STEPS[:2], "server_rate", *STEPS[2:])
 
-Grid = dict[str, list[float]]
+Value = float | str
+Grid = Mapping[str, Sequence[Value]]
 
 
-def checked_grid(name: str, given: Json) -> Grid:
-    """The table of lists called `name`, its keys and numbers checked."""
+def checked_grid(name: str, given: Json) -> dict[str, list[Value]]:
+    """The table of lists called `name`, its keys and values checked."""
     if not isinstance(given, dict):
         raise FedtierError(name, given, "must be a table of lists", "penalty = [1, 10]")
-    grid: Grid = {}
+    grid: dict[str, list[Value]] = {}
     for key, values in given.items():
         choice(name, key, SEARCHABLE)
-        grid[key] = [float(v) for v in values if isinstance(v, int | float) and v >= 0] if isinstance(values, list) else []
-        fits = isinstance(values, list) and values and len(grid[key]) == len(values)
-        require(fits, f"{name}.{key}", values, "must be a list of numbers of at least 0")
+        steps = key in STEPS
+        rule = "must be a list of numbers of at least 0" + (', or of steps such as "inverse(0.1)"' if steps else "")
+        if not isinstance(values, list) or not values:
+            raise FedtierError(f"{name}.{key}", values, rule)
+        grid[key] = [_checked(f"{name}.{key}", value, steps, rule) for value in values]
     return grid
+
+
+def _checked(name: str, value: Json, steps: bool, rule: str) -> Value:
+    if isinstance(value, str) and steps:
+        as_schedule(name, value)
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise FedtierError(name, value, rule)
+    return float(value)
+
+
+def written(given: Mapping[str, Any], key: str, value: Value) -> Any:
+    """How a configuration whose method has the options `given` says this value of a grid."""
+    return rescaled(given[key], value) if key in STEPS and value and not isinstance(value, str) else value
+
+
+def shape(value: Value) -> str:
+    """What values of one list have in common where their number alone differs; "" of a number."""
+    return str(rescaled(value, 1.0)) if isinstance(value, str) else ""
 
 
 def points_of(grid: Grid) -> int:
@@ -31,6 +60,8 @@ def points_of(grid: Grid) -> int:
     return math.prod(len(values) for values in grid.values()) if grid else 0
 
 
-def at_an_end(grid: Grid, point: dict[str, float]) -> list[str]:
-    """The keys of more than two values whose chosen value is the smallest or the largest: the best may lie beyond."""
-    return [key for key, values in grid.items() if len(values) > 2 and point[key] in (min(values), max(values))]
+def at_an_end(grid: Grid, point: dict[str, Value]) -> list[str]:
+    """The keys of more than two values, of the chosen one's shape, whose chosen value is the smallest or the largest: the best
+    may lie beyond."""
+    alike = {key: [size_of(v) for v in values if shape(v) == shape(point[key])] for key, values in grid.items()}
+    return [key for key, sizes in alike.items() if len(sizes) > 2 and size_of(point[key]) in (min(sizes), max(sizes))]

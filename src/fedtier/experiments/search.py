@@ -7,7 +7,8 @@ Every point of the grid runs with every seed. The score is the accuracy of the g
 number, on `data.validation_share` (10 % unless set) of the server's rows (of the clients', where it has none), and among
 equals, or for a method without a global model, that of the personal models; the test rows are not looked at. Penalties and
 step sizes (SEARCHABLE) run all at once; any other key, "TABLE.KEY", changes the program, so that each of its values is a
-program of its own. So is `fine_tune = 0`, which switches fine-tuning off.
+program of its own. So is `fine_tune = 0`, which switches fine-tuning off, and each shape of a step size: client_lr = [0.01,
+0.03, "inverse(0.1)", "inverse(0.3)"] are two programs.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from ..engines import compiled, sweep
 from ..errors import nearest, require
 from ..federation import Federation, Plan
 from ..methods import registry
-from ..schedules import rescaled, shape_of
+from ..schedules import shape_of, size_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
-from .grids import SEARCHABLE, STEPS, Grid, checked_grid
+from .grids import SEARCHABLE, STEPS, Grid, Value, checked_grid, shape, written
 from .metrics import Scores, evaluated_clients, measure_of, personal_steps, scores_of, spread
 from .tables import TABLES, Config
 
@@ -93,7 +94,8 @@ def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence
         _check_values(key, values)
         for value in values:
             configuration.validate(_changed(judged, key, value))
-    return Order(tables, config, {key: [*map(float, values)] if key in SEARCHABLE else values for key, values in grid.items()})
+    numbers = checked_grid("search", {key: values for key, values in grid.items() if key in SEARCHABLE})
+    return Order(tables, config, {key: numbers.get(key, values) for key, values in grid.items()})
 
 
 def _listed(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -164,10 +166,10 @@ def search(order: Order, said: Callable[[Experiment], None] = lambda experiment:
     return Search(order.config, [point for point, _ in found], seconds, measure, judged_rows, _to_run(found[0][1], order))
 
 
-def _with_best(tables: dict[str, Any], config: Config, options: dict[str, float]) -> dict[str, Any]:
+def _with_best(tables: dict[str, Any], config: Config, options: dict[str, Value]) -> dict[str, Any]:
     given = config.method.options
     for key, value in options.items():
-        tables = _changed(tables, key, rescaled(given[key], value) if key in STEPS and value else value)
+        tables = _changed(tables, key, written(given, key, value))
     return tables
 
 
@@ -192,9 +194,9 @@ def run_search(config: Config, grid: Grid, experiment: Experiment | None = None)
     measure = "accuracy" if task == "classification" else "rmse"
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     found: dict[int, Point] = {}
-    for off in {_switched_off(point) for point in points}:
-        members = [k for k, point in enumerate(points) if _switched_off(point) == off]
-        scores = _scores(experiment, [points[k] for k in members], off)
+    for form in {_form(point) for point in points}:
+        members = [k for k, point in enumerate(points) if _form(point) == form]
+        scores = _scores(experiment, [points[k] for k in members], form)
         overall = np.where(np.isfinite(scores.global_loss), getattr(scores.test, measure), np.nan)
         personal = mean_over_clients(getattr(scores.personal, measure))
         found |= {k: Point(points[k], overall[j], personal[j]) for j, k in enumerate(members)}
@@ -203,21 +205,33 @@ def run_search(config: Config, grid: Grid, experiment: Experiment | None = None)
     return Search(config, ranked, time.perf_counter() - clock, measure, judged)
 
 
-def _scores(experiment: Experiment, points: list[dict[str, float]], off: tuple[str, ...]) -> Scores:
-    """Of all `points` after the last round, leading axes [points, seeds]; the options in `off` are 0 in each of them."""
+class Form(NamedTuple):
+    """What makes points one program."""
+
+    off: tuple[str, ...]  # options that are 0 in each of them
+    shapes: tuple[tuple[str, str], ...]  # step sizes with a shape of their own, and which
+
+
+def _form(point: dict[str, Value]) -> Form:
+    off = tuple(name for name in SWITCHES if point.get(name) == 0)
+    return Form(off, tuple((name, shape(value)) for name, value in point.items() if isinstance(value, str)))
+
+
+def _scores(experiment: Experiment, points: list[dict[str, Value]], form: Form) -> Scores:
+    """Of all `points`, which are of one form, after the last round, leading axes [points, seeds]."""
     rounds, chosen = experiment.config.run.rounds, evaluated_clients(experiment)
-    steps = personal_steps(experiment, rounds)[chosen]
+    steps, step_sizes = personal_steps(experiment, rounds)[chosen], experiment.config.method.options | dict(form.shapes)
 
     def final(point: PyTree, federation: Federation, /, *of_seed: PyTree) -> Scores:
         (options, _), (x, plan, key) = point, of_seed
-        given = {name: _shape(experiment.config, name, value) for name, value in options.items()}
-        traced = with_options(experiment, given | dict.fromkeys(off, 0.0))
+        given = {name: shape_of(name, step_sizes[name])(value) if name in STEPS else value for name, value in options.items()}
+        traced = with_options(experiment, given | dict.fromkeys(form.off, 0.0))
         engine = compiled(traced.method, capacity=rounds, devices=(), history=experiment.plan.history)
         state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
         return scores_of(engine.evaluate(state, federation, key, rounds, steps, measure_of(traced), chosen))
 
-    searched = [name for name in points[0] if name not in off]
-    columns = {name: jnp.asarray([point[name] for point in points], jnp.float32) for name in searched}
+    searched = [name for name in points[0] if name not in form.off]
+    columns = {name: jnp.asarray([size_of(point[name]) for point in points], jnp.float32) for name in searched}
     numbered = (columns, jnp.arange(len(points)))  # a grid whose options are all switched off still has a row
     return sweep(final, numbered, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
 
@@ -228,20 +242,11 @@ def mean_over_clients(accuracies: np.ndarray) -> np.ndarray:
     return np.asarray([[np.nan if mean is None else mean for mean in point] for point in means])
 
 
-def _switched_off(point: dict[str, float]) -> tuple[str, ...]:
-    return tuple(name for name in SWITCHES if point.get(name) == 0)
-
-
 def _score(point: Point, measure: str) -> tuple[float, float]:
     """(global, personal), means over the seeds, the larger the better; what there is not comes last."""
     sign = 1.0 if measure == "accuracy" else -1.0
     first, second = (sign * float(scores.mean()) for scores in (point.overall, point.personal))
     return (-np.inf if np.isnan(first) else first), (-np.inf if np.isnan(second) else second)
-
-
-def _shape(config: Config, name: str, value: Any) -> Any:
-    """A step size is searched by its scale; its shape is that of the configuration."""
-    return shape_of(name, config.method.options[name])(value) if name in STEPS else value
 
 
 def _on_device(plan: Plan) -> Any:

@@ -19,11 +19,10 @@ import numpy as np
 
 from ..errors import require
 from ..methods.registry import METHODS
-from ..schedules import rescaled
 from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, cell_name
 from .data import load_raw
-from .grids import STEPS, Grid, at_an_end, points_of
+from .grids import Grid, Value, at_an_end, points_of, written
 from .origin import code_of
 from .progress import Progress
 from .search import run_search
@@ -80,7 +79,7 @@ def _tuned(cell: Cell, rounds: int | None, digest: Callable[[Config], str], prog
     searched = _searched(cell.config, rounds)
     best, points = _best(cell, searched, grid, digest(cell.config), progress)
     given = cell.config.method.options
-    values = {key: rescaled(given[key], value) if key in STEPS else value for key, value in best.items()}
+    values = {key: written(given, key, value) for key, value in best.items()}
     config = cell.config.model_copy(update={"method": cell.config.method.model_copy(update=values)})
     words = ", ".join(f"{key} = {value}" for key, value in values.items())
     ends = at_an_end(grid, best)
@@ -90,7 +89,7 @@ def _tuned(cell: Cell, rounds: int | None, digest: Callable[[Config], str], prog
     return cell._replace(config=config, folder=cell.folder.parent / cell_name(config), tuned=found)
 
 
-def _best(cell: Cell, config: Config, grid: Grid, data: str, progress: Progress) -> tuple[dict[str, float], int]:
+def _best(cell: Cell, config: Config, grid: Grid, data: str, progress: Progress) -> tuple[dict[str, Value], int]:
     """(the best point, how many there were); found again in the store if the same search was made before, by the same code on
     the same data, of which `data` is the digest."""
     content = json.dumps([config.digest(), grid, data, code_of(config)])
