@@ -81,6 +81,7 @@ def test_a_gpu_would_get_kernels_and_no_patches():
     program = jax.jit(jax.vmap(slopes, in_axes=(None, 0))).trace(images, kernels).lower(lowering_platforms=("cuda",))
     text = program.as_text()
     assert text.count("custom_call @__gpu$xla.gpu.triton") == 3 and "stablehlo.dot_general" not in text
+    assert "stablehlo.reduce_precision" in text, "a cast there and back would be taken for the number itself, with no rest"
 
 
 def test_kernels_are_taken_where_they_fit_and_nowhere_else(monkeypatch):
@@ -94,7 +95,7 @@ def test_kernels_are_taken_where_they_fit_and_nowhere_else(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert form() is stages.by_kernels
     assert form(side=5) is form(pools=(False,)) is form("7.5") is form("gfx90a") is stages.by_tiles
-    assert form(of=[kernels[0].astype(np.float16)]) is stages.by_tiles
+    assert form(of=[kernels[0].astype(np.float16)]) is form(of=[*kernels, np.zeros((144, 65))]) is stages.by_tiles
     with jax.default_matmul_precision("BF16_BF16_F32_X3"):
         assert form() is stages.by_kernels
     with jax.default_matmul_precision("float32"):

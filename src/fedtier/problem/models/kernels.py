@@ -8,8 +8,8 @@ and the largest is written with its place. Backwards, a slope is put at that pla
     of_kernel   patches^T @ slopes, a block of the kernel's rows at a time
     of_images   slopes @ kernel^T, one place of the kernel after another
 
-A factor in float32 is the sum of two numbers in bfloat16, and a product three products: five digits, as everywhere on a GPU
-(docs/speed.md). Images, kernels and slopes are passed flat, as memory has them.
+A factor in float32 is the sum of two numbers in bfloat16, and a product the products of their parts: five digits, as everywhere
+on a GPU (docs/speed.md). Images, kernels and slopes are passed flat, as memory has them.
 """
 
 from __future__ import annotations
@@ -95,8 +95,10 @@ def _stage(images: Array, kernel: Array, form: Form, interpret: Interpreted) -> 
 
 def _forward(images: Array, kernel: Array, form: Form, interpret: Interpreted) -> tuple[Array, tuple[Array, Array, Array]]:
     edge, beyond = form.border, form.line - form.width - form.border
-    wider = ((0, 0), (edge, edge), (edge, beyond), (0, 0))
-    laid = [jnp.pad(part, (*wider[:3], (0, form.lanes - form.channels))) for part in _parts(images)[: form.parts]]
+    wider = ((0, 0), (edge, edge), (edge, beyond))
+    much = lax.reduce_precision(images, exponent_bits=8, mantissa_bits=7)  # XLA would take the digits back from a plain cast
+    parts = [much, images - much][: form.parts]
+    laid = [jnp.pad(part.astype(jnp.bfloat16), (*wider, (0, form.lanes - form.channels))) for part in parts]
     pixels = jnp.concatenate(laid, axis=-1).reshape(-1)
     count, high = form.squares * form.out, min(ROOM // (4 * _block(form.out)), 128)
     shapes = (jax.ShapeDtypeStruct((count,), images.dtype), jax.ShapeDtypeStruct((count,), jnp.int8))
@@ -162,7 +164,7 @@ def _forward_kernel(pixels, kernel, out, where, *, form, high):
 
     nothing = jnp.zeros((high, wide), jnp.float32)
     a, b, c, d = lax.fori_loop(0, form.steps, deeper, (nothing,) * 4)
-    above, below = jnp.maximum(a, b), jnp.maximum(c, d)
+    above, below = jnp.maximum(a, b), jnp.maximum(c, d)  # on a GPU the other one where one is not a number
     place = jnp.where(above >= below, jnp.where(a >= b, 0, 1), jnp.where(c >= d, 2, 3))
     target = square[:, None] * form.out + column[None, :]
     inside = (square < form.squares)[:, None] & (column < form.out)[None, :]

@@ -2,7 +2,7 @@
 
 A convolution has three forms: by patches, each with one pixel of the output, by `tiles`, with some of its pixels at once, and
 by `kernels` written for GPUs, with its pooling. The fastest is taken (docs/speed.md): on a CPU patches, or tiles where the
-first kernel has few outputs, as LeNet's has; on a GPU kernels for patches of 3x3, and tiles for others or without pooling.
+first kernel has few outputs, as LeNet's has; on a GPU kernels for pooled stages of 3x3 patches and few channels, else tiles.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Pools = Sequence[bool]  # after which convolutions there is pooling
 
 NARROW = 16  # fewer outputs of the first kernel make a poor product
 DIGITS = ("default", "bfloat16", "tensorfloat32", "bf16_bf16_f32", "bf16_bf16_f32_x3", "tf32_tf32_f32")  # kernels keep as many
-SMALL = 3  # side of the patches for which kernels are faster than tiles
+SMALL, WIDE = 3, 64  # side of the patches for which kernels are faster than tiles, and the most outputs that they have room for
 
 _twice: ContextVar[bool] = ContextVar("twice", default=False)
 
@@ -55,7 +55,8 @@ def second_slopes() -> Iterator[None]:
 def _fastest(kernels: Kernels, side: int, pools: Pools) -> Callable[..., Float[Array, "B features"]]:
     if jax.default_backend() == "cpu":
         return by_tiles if kernels[0].shape[1] < NARROW else by_patches
-    return by_kernels if side == SMALL and all(pools) and _kernels_fit(kernels[0].dtype) else by_tiles
+    small = side == SMALL and all(pools) and max(kernel.shape[1] for kernel in kernels) <= WIDE
+    return by_kernels if small and _kernels_fit(kernels[0].dtype) else by_tiles
 
 
 def _kernels_fit(dtype: Any) -> bool:
@@ -84,6 +85,7 @@ def by_kernels(
 ) -> Float[Array, "B features"]:  # fmt: skip
     from .kernels import convolved_largest  # here: what it imports is for GPUs, and not on every system
 
+    assert all(pools), "kernels pool"
     images = as_images(inputs, shape)
     for kernel, bias in zip(kernels, biases, strict=True):
         values = convolved_largest(images, kernel, side, border, interpret)
