@@ -111,6 +111,8 @@ def test_a_step_size_may_be_searched_in_several_shapes_and_each_point_is_what_a_
     falling = scores("[0.1, 1.0]", "method.client_lr=inverse(0.5)")
     alone = scores("[0.01, 0.1]") | {"inverse(0.1)": falling[0.1], "inverse(1)": falling[1.0]}
     assert together == alone and len(set(together.values())) > 2
+    order = search.order_search(None, (*CLIENTS, "method.name=fedavg"), ("client_lr=0.0001,inverse(1, 1)",))
+    assert order.grid == {"client_lr": [0.0001, "inverse(1, 1)"]}
     order = search.order_search(None, (*CLIENTS, "method.name=fedavg"), ('client_lr=[0.0001, "inverse(1)"]',))
     assert search.search(order).best["method"]["client_lr"] == "inverse(1)"
 

@@ -14,6 +14,7 @@ program of its own. So is `fine_tune = 0`, which switches fine-tuning off, and e
 from __future__ import annotations
 
 import itertools
+import re
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -111,8 +112,16 @@ def _parsed(setting: str) -> tuple[str, list[Any]]:
     try:
         values = tomllib.loads(f"values = {text if text.startswith('[') else f'[{text}]'}")["values"]
     except tomllib.TOMLDecodeError:
-        values = [word.strip() for word in text.split(",")]  # bare words are texts
+        values = [_word(word.strip()) for word in re.split(r",(?![^(]*\))", text)]  # "inverse(0.1, 2)" is one
     return key.strip(), values
+
+
+def _word(text: str) -> Any:
+    """A value as TOML has it; a bare word is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def _key(config: Config, key: str) -> str:
