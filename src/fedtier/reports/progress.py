@@ -57,7 +57,8 @@ class TerminalProgress(Progress):
         self.rounds, self.first, self.clock = rounds, first, time.perf_counter()
         title = self.cell or title
         if not self.console.is_terminal:
-            print(f"{title}: compiled in {compile_seconds:.1f} s, {rounds - first} rounds to go", file=sys.stderr, flush=True)
+            ready = f"compiled and evaluated once in {compile_seconds:.1f} s"
+            print(f"{title}: {ready}, {rounds - first} rounds to go", file=sys.stderr, flush=True)
             return
         self.task = self._live().add_task(title.replace("[", "\\["), total=rounds, completed=first, words="")
 
@@ -110,7 +111,7 @@ class NotebookProgress(Progress):
 
     def start(self, rounds: int, first: int, title: str, compile_seconds: float) -> None:
         self.rounds, self.title = rounds, self.cell or f"{title}: "
-        self._show(f"{self.title}compiled in {compile_seconds:.1f} s")
+        self._show(f"{self.title}compiled and evaluated once in {compile_seconds:.1f} s")
 
     def update(self, number: int, rows: list[Row]) -> None:
         filled = round(30 * number / max(1, self.rounds))

@@ -125,7 +125,8 @@ def _cost(final: list[Row]) -> str:
     up, down = (_range([row[key] for row in final]) for key in ("bytes_up", "bytes_down"))
     each = " a seed" if len(final) > 1 else ""
     run, compiling = (max(row["seconds"].get(key, 0.0) for row in final) for key in ("run", "compile"))
-    return folded(f"sent: {up} up, {down} down{each}; time: {run:.1f} s of rounds, {compiling:.0f} s to compile")
+    time = f"{run:.1f} s of rounds, {compiling:.0f} s to compile and evaluate once"
+    return folded(f"sent: {up} up, {down} down{each}; time: {time}")
 
 
 def _range(counts: list[int]) -> str:
