@@ -48,7 +48,7 @@ def tables() -> dict:
 
 
 def whole_comparison(tables: dict, store: Path = Path("cells")) -> comparison.Comparison:
-    return comparison.make_comparison({k: v for k, v in tables.items() if k not in ("paper", "quick")}, store)
+    return comparison.make_comparison({k: v for k, v in tables.items() if k not in ("paper", "quick", "figure")}, store)
 
 
 @pytest.mark.slow
@@ -276,7 +276,7 @@ def test_the_sentences_about_local_steps_compare_mean_losses_seed_by_seed():
         rows = [{"round": r, "seed": seed, "global_loss": a} for seed, seen in enumerate(losses) for r, a in enumerate(seen)]
         return Curve("", setting, "zo_hfl", configuration.load_config(None), Path(), rows, [], True, None)
 
-    about = {"methods": ["Z"], "taus": [5, 50], "mu": {"Z": 7.0}}
+    about = {"methods": ["Z"], "taus": [5, 50], "mu": {"Z": 7.0}, "extreme": "b"}
     key = local_steps.Key
     curves = {
         key("Z", 5.0): [curve("a", [9, 1.0, 3.0], [9, 2.0, 2.0]), curve("b", [9, 1.0], [9, 1.0])],
@@ -288,6 +288,18 @@ def test_the_sentences_about_local_steps_compare_mean_losses_seed_by_seed():
     assert first.startswith("Z on a: tau = 50 instead of 5 changes the loss by -1.0050 ± 0.0635, faster")  # -1 and -1.01
     assert second.startswith("Z on b: tau = 50 instead of 5 changes the loss by +0.0000") and second.endswith("not told apart")
     assert "at tau = 50 mu = 7 changes it by +0.1000" in third and third.endswith("by -0.4000 ± 0.0000, faster")
+    *_, last = local_steps.sentences(curves | {key("Z", 5.0, 7.0): []}, about)
+    assert last == "Z on b: no larger mu than the row's own was tried, or it diverged"
+
+
+def test_a_mu_that_is_the_rows_own_already_is_not_tried_as_a_larger_one():
+    tables = reproduce.load_tables("figure2")
+    drawn = local_steps.variants(tables)
+    wanted = whole_comparison(local_steps.comparison_tables(tables, drawn))
+    tried = [cell for cell in local_steps.shown(wanted, drawn, tables["figure"]).cells if ", mu = " in cell.method]
+    larger = {(cell.method.partition(", tau")[0], cell.setting.split()[0]) for cell in tried}
+    assert ("ZO-HFL, as published", "cifar10") not in larger and ("ZO-HFL, fedtier", "cifar10") in larger
+    assert ("ZO-HFL, as published", "fashion-mnist") in larger
 
 
 @pytest.mark.slow

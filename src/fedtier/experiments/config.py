@@ -179,11 +179,15 @@ def _parse_setting(setting: str) -> tuple[str, str, Any]:
     table, dot, key = path.strip().partition(".")
     hint = f"--set {_with_table(path.strip())}={text}" if equals and not dot else "for example --set data.alpha=1"
     require(bool(equals and dot and key), "--set", setting, "must read table.key=value", hint)
+    return table, key, value_of(text)
+
+
+def value_of(text: str) -> Any:
+    """What stands behind an equals sign, as TOML has it; a bare word is a text."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a text
-    return table, key, value
+        return text.strip()
 
 
 def _with_table(key: str) -> str:

@@ -91,12 +91,12 @@ def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence
     config = configuration.validate(judged)
     require(config.data.validation_share > 0, "data.validation_share", 0.0, "a search never looks at the test rows", "0.1")
     grid = {_key(config, key): values for key, values in (*_listed(listed), *map(_parsed, over))}
+    grid |= checked_grid("search", {key: values for key, values in grid.items() if key in SEARCHABLE})
     for key, values in grid.items():
-        _check_values(key, values)
+        require(isinstance(values, list) and bool(values), f"search.{key}", values, "must be a list of values")
         for value in values:
             configuration.validate(_changed(judged, key, value))
-    numbers = checked_grid("search", {key: values for key, values in grid.items() if key in SEARCHABLE})
-    return Order(tables, config, {key: numbers.get(key, values) for key, values in grid.items()})
+    return Order(tables, config, grid)
 
 
 def _listed(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -112,16 +112,8 @@ def _parsed(setting: str) -> tuple[str, list[Any]]:
     try:
         values = tomllib.loads(f"values = {text if text.startswith('[') else f'[{text}]'}")["values"]
     except tomllib.TOMLDecodeError:
-        values = [_word(word.strip()) for word in re.split(r",(?![^(]*\))", text)]  # "inverse(0.1, 2)" is one
+        values = [configuration.value_of(word) for word in re.split(r",(?![^(]*\))", text)]  # "inverse(0.1, 2)" is one
     return key.strip(), values
-
-
-def _word(text: str) -> Any:
-    """A value as TOML has it; a bare word is a text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def _key(config: Config, key: str) -> str:
@@ -136,13 +128,6 @@ def _key(config: Config, key: str) -> str:
     known = (*SEARCHABLE, *options, *(f"{one}.{name}" for one in TABLES for name in TABLES[one].model_fields))
     require(key in options, "search", key, "is no key", nearest(key, known))
     return f"method.{key}"
-
-
-def _check_values(key: str, values: Any) -> None:
-    if key in SEARCHABLE:
-        checked_grid("search", {key: values})
-    listed = isinstance(values, list) and bool(values)
-    require(listed, f"search.{key}", values, "must be a list of values")
 
 
 def _changed(tables: dict[str, Any], key: str, value: Any) -> dict[str, Any]:

@@ -59,11 +59,18 @@ def comparison_tables(tables: dict[str, Any], drawn: Variants) -> dict[str, Any]
 
 
 def shown(wanted: Comparison, drawn: Variants, about: dict[str, Any]) -> Comparison:
-    """The larger mu is tried where the paper speaks of it."""
-    larger = {entry["label"] for key, entry in drawn.items() if key.mu is not None}
-    extreme = about["extreme"]
-    cells = [c for c in wanted.cells if c.method not in larger or comparison.chosen(extreme, c.method, c.setting)]
-    return wanted._replace(cells=cells)
+    """The larger mu is tried where the paper speaks of it, and where it is larger than what was tuned for the row."""
+    larger = {entry["label"]: key for key, entry in drawn.items() if key.mu is not None}
+    plain = {entry["label"]: key.method for key, entry in drawn.items() if key.mu is None}
+    own = {(plain[c.method], c.setting): c.config.method.proximity for c in wanted.cells if c.method in plain}
+
+    def fits(cell: comparison.Cell) -> bool:
+        key = larger.get(cell.method)
+        if key is None or key.mu is None:
+            return True
+        return comparison.chosen(about["extreme"], cell.method, cell.setting) and key.mu > own[key.method, cell.setting]
+
+    return wanted._replace(cells=[cell for cell in wanted.cells if fits(cell)])
 
 
 def sentences(curves: dict[Key, list[Curve]], about: dict[str, Any]) -> list[str]:
@@ -88,6 +95,8 @@ def sentences(curves: dict[Key, list[Curve]], about: dict[str, Any]) -> list[str
                     f"{method} on {setting}: at tau = {many:g} mu = {about['mu'][method]:g} changes it by {_words(change)}; "
                     f"with that mu tau = {many:g} instead of {few:g} by {_words(steps)}"
                 )
+            elif comparison.chosen(about["extreme"], method, setting):
+                found.append(f"{method} on {setting}: no larger mu than the row's own was tried, or it diverged")
     return found
 
 
