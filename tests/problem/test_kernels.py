@@ -94,8 +94,9 @@ def test_kernels_are_taken_where_they_fit_and_nowhere_else(monkeypatch):
     assert form() is stages.by_patches, "on a CPU"
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert form() is stages.by_kernels
-    assert form(side=5) is form(pools=(False,)) is form("7.5") is form("gfx90a") is stages.by_tiles
+    assert form(side=5) is form(pools=(False,)) is form("8.9") is form("12.0") is form("gfx90a") is stages.by_tiles
     assert form(of=[kernels[0].astype(np.float16)]) is form(of=[*kernels, np.zeros((144, 65))]) is stages.by_tiles
+    assert form(of=[*kernels, np.zeros((9 * 33, 64))]) is stages.by_tiles
     with jax.default_matmul_precision("BF16_BF16_F32_X3"):
         assert form() is stages.by_kernels
     with jax.default_matmul_precision("float32"):

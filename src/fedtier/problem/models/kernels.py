@@ -5,17 +5,18 @@ again in both directions. Here patches are gathered while they are multiplied, t
 and the largest is written with its place. Backwards, a slope is put at that place while it is read.
 
     forward     the largest of patches @ kernel in each square, and where it was, 0 to 3
-    of_kernel   patches^T @ slopes, a block of the kernel's rows at a time
-    of_images   slopes @ kernel^T, one place of the kernel after another
+    of_kernel   patches^T @ slopes, for some places of the kernel at a time
+    of_images   slopes @ kernel^T, for the four pixels of a square at once
 
-A factor in float32 is the sum of two numbers in bfloat16, and a product the products of their parts: five digits, as everywhere
-on a GPU (docs/speed.md). Images, kernels and slopes are passed flat, as memory has them.
+A square's patches overlap: a pixel is read once for all that need it in a row of the kernel. A factor in float32 is the sum of
+two numbers in bfloat16, and a product the products of their parts: five digits, as everywhere on a GPU (docs/speed.md). Factors
+are split before, and all are passed flat, as memory has them.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,13 +24,37 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 LEAST, FEW = 16, 4  # the least side of a matrix unit's product; so few channels are read for several pixels at once
-ROOM = 8192  # numbers that a program sums up at once: 64 registers of each of its 128 threads
-CHUNK, CHUNKS = 64, 4  # squares at once, and times a program of `of_kernel` takes so many
 
 Interpreted = bool
+
+
+class Size(NamedTuple):
+    """How much a program does at once, and with what."""
+
+    squares: int
+    warps: int
+    stages: int = 2
+    times: int = 1  # so many squares so often
+    whole: bool = True  # places of a whole row of the kernel, or one
+
+    @property
+    def all(self) -> int:
+        return self.squares * self.times
+
+
+# The fastest on an H200 for 50 nets, by parts of a number and width of a block of outputs.
+FORWARD = {
+    (2, 16): Size(32, 1, 1), (2, 32): Size(32, 2, 3), (2, 64): Size(32, 4),
+    (1, 16): Size(64, 2), (1, 32): Size(32, 2), (1, 64): Size(32, 4),
+}  # fmt: skip
+OF_KERNEL = {
+    (2, 16): Size(16, 2, times=16), (2, 32): Size(16, 2, times=16), (2, 64): Size(32, 4, times=4),
+    (1, 16): Size(32, 2, times=8), (1, 32): Size(64, 2, times=4, whole=False), (1, 64): Size(64, 2, times=2, whole=False),
+}  # fmt: skip
+OF_IMAGES = Size(64, 4, 1)
 
 
 class Form(NamedTuple):
@@ -54,6 +79,20 @@ class Form(NamedTuple):
         return self.rows * self.pooled[0] * self.pooled[1]
 
     @property
+    def quartered(self) -> tuple[int, int, int]:
+        """Rows, and squares of four pixels of an image down and across, the last ones perhaps not whole."""
+        return self.rows, (self.height + 1) // 2, (self.width + 1) // 2
+
+    @property
+    def even(self) -> bool:
+        return self.height % 2 == self.width % 2 == 0
+
+    @property
+    def quarters(self) -> int:
+        rows, down, across = self.quartered
+        return rows * down * across
+
+    @property
     def span(self) -> int:
         """Pixels beside each other that are read at once: one, or a whole row of the kernel where channels are few."""
         return _power(self.side) if self.channels <= FEW else 1
@@ -62,6 +101,11 @@ class Form(NamedTuple):
     def steps(self) -> int:
         """Such reads for a patch."""
         return self.side if self.span > 1 else self.side**2
+
+    @property
+    def taps(self) -> int:
+        """Such reads for a row of the kernel."""
+        return self.steps // self.side
 
     @property
     def lanes(self) -> int:
@@ -95,136 +139,193 @@ def _stage(images: Array, kernel: Array, form: Form, interpret: Interpreted) -> 
 
 def _forward(images: Array, kernel: Array, form: Form, interpret: Interpreted) -> tuple[Array, tuple[Array, Array, Array]]:
     edge, beyond = form.border, form.line - form.width - form.border
-    wider = ((0, 0), (edge, edge), (edge, beyond))
-    much = lax.reduce_precision(images, exponent_bits=8, mantissa_bits=7)  # XLA would take the digits back from a plain cast
-    parts = [much, images - much][: form.parts]
-    laid = [jnp.pad(part.astype(jnp.bfloat16), (*wider, (0, form.lanes - form.channels))) for part in parts]
-    pixels = jnp.concatenate(laid, axis=-1).reshape(-1)
-    count, high = form.squares * form.out, min(ROOM // (4 * _block(form.out)), 128)
+    around = ((0, 0), (edge, edge), (edge, beyond), (0, form.lanes - form.channels))
+    pixels = jnp.concatenate([jnp.pad(part, around) for part in _parts(images, form)], axis=-1).reshape(-1)
+    much, *rest = _parts(_as_read(kernel, form), form)
+    factors = [jnp.stack([much] * form.parts, axis=2), *(jnp.stack([one, jnp.zeros_like(one)], axis=2) for one in rest)]
+    count, size = form.squares * form.out, FORWARD[form.parts, _block(form.out)]
     shapes = (jax.ShapeDtypeStruct((count,), images.dtype), jax.ShapeDtypeStruct((count,), jnp.int8))
-    run = _program(functools.partial(_forward_kernel, form=form, high=high), shapes, (pl.cdiv(form.squares, high),), interpret)
-    values, places = run(pixels, kernel.reshape(-1))
+    run = _program(_forward_kernel, form, size, shapes, (pl.cdiv(form.squares, size.squares),), interpret)
+    values, places = run(pixels, *map(jnp.ravel, factors))
     return values.reshape(form.rows, *form.pooled, form.out), (pixels, kernel, places)
 
 
 def _backward(form: Form, interpret: Interpreted, kept: tuple[Array, Array, Array], slope: Array) -> tuple[Array, Array]:
     pixels, kernel, places = kept
-    slope = slope.reshape(-1)
-    splits = pl.cdiv(form.squares, CHUNKS * CHUNK)
-    shape = jax.ShapeDtypeStruct((splits, form.steps, form.deep, form.out), jnp.float32)
-    warps = 2 if form.deep <= 32 else 4
-    run = _program(functools.partial(_of_kernel, form=form), shape, (form.steps, splits), interpret, warps=warps)
-    found = run(pixels, slope, places).reshape(splits, form.side, -1, form.parts, form.lanes, form.out)
-    of_kernel = found.sum(axis=(0, 3))[:, : form.side, : form.channels].reshape(kernel.shape)
+    slopes = [part.reshape(-1) for part in _parts(slope, form)]
+    size, wide = OF_KERNEL[form.parts, _block(form.out)], _block(form.out)
+    splits, taps = pl.cdiv(form.squares, size.all), form.taps if size.whole else 1
+    shape = jax.ShapeDtypeStruct((splits, form.steps // taps, taps, form.deep, wide), jnp.float32)
+    run = _program(_of_kernel, form, size, shape, (form.steps // taps, splits), interpret)
+    found = run(pixels, places, *slopes).reshape(splits, form.side, -1, form.parts, form.lanes, wide)
+    of_kernel = found.sum(axis=(0, 3))[:, : form.side, : form.channels, : form.out].reshape(kernel.shape)
 
-    count = form.rows * form.height * form.width
-    high = min(ROOM // (2 * _block(form.channels)), 128)
-    shape = jax.ShapeDtypeStruct((count * form.channels,), slope.dtype)
-    run = _program(functools.partial(_of_images, form=form, high=high), shape, (pl.cdiv(count, high),), interpret, stages=1)
-    of_images = run(slope, places, kernel.reshape(-1))
+    turned = kernel.reshape(form.side**2, form.channels, form.out).transpose(0, 2, 1)
+    turned = jnp.pad(turned, ((0, 0), (0, wide - form.out), (0, _block(form.channels) - form.channels)))
+    shape = jax.ShapeDtypeStruct((form.rows * form.height * form.width * form.channels,), slope.dtype)
+    run = _program(_of_images, form, OF_IMAGES, shape, (pl.cdiv(form.quarters, OF_IMAGES.squares),), interpret)
+    of_images = run(places, *slopes, *map(jnp.ravel, _parts(turned, form)))
     return of_images.reshape(form.rows, form.height, form.width, form.channels), of_kernel.astype(kernel.dtype)
 
 
 _stage.defvjp(_forward, _backward)
 
 
+def _parts(numbers: Array, form: Form) -> list[Array]:
+    """One number in bfloat16 for each, or two that sum up to it; XLA would take the digits back from a plain cast."""
+    much = lax.reduce_precision(numbers, exponent_bits=8, mantissa_bits=7)
+    return [part.astype(jnp.bfloat16) for part in (much, numbers - much)[: form.parts]]
+
+
+def _as_read(kernel: Array, form: Form) -> Float[Array, "steps span lanes wide"]:
+    """The kernel in the order in which pixels are read, with zeros where there is nothing."""
+    known = kernel.reshape(form.steps, -1, form.channels, form.out)  # one pixel a step, or a row of the kernel
+    room = (form.span - known.shape[1], form.lanes - form.channels, _block(form.out) - form.out)
+    return jnp.pad(known, ((0, 0), *((0, more) for more in room)))
+
+
 def _program(
-    kernel: Callable[..., None], shapes: Any, grid: tuple[int, ...], interpret: Interpreted, warps: int = 4, stages: int = 2
+    kernel: Callable[..., None], form: Form, size: Size, shapes: Any, grid: tuple[int, ...], interpret: Interpreted
 ) -> Callable[..., Any]:
-    """Warps and stages by measurement on an H200."""
-    how = triton.CompilerParams(num_warps=warps, num_stages=stages)
-    return pl.pallas_call(kernel, out_shape=shapes, grid=grid, compiler_params=how, interpret=interpret)
+    how = triton.CompilerParams(num_warps=size.warps, num_stages=size.stages)
+    body = functools.partial(kernel, form=form, size=size)
+    return pl.pallas_call(body, out_shape=shapes, grid=grid, compiler_params=how, interpret=interpret)
 
 
-def _forward_kernel(pixels, kernel, out, where, *, form, high):
-    wide = _block(form.out)
-    square = pl.program_id(0) * high + jnp.arange(high)
-    inside = jnp.broadcast_to((square < form.squares)[:, None], (high, form.deep))
-    read = _corners(form, square)[:, None] * (form.parts * form.lanes) + jnp.arange(form.deep)[None, :]
-    lane, column = jnp.arange(form.deep), jnp.arange(wide)
-    pixel, part, channel = _digits(lane, form.parts, form.lanes)
-    known = (channel < form.channels) & (pixel < form.side)
+def _forward_kernel(pixels, *refs, form, size):
+    *factors, out, where = refs
+    wide, unit = _block(form.out), form.parts * form.lanes
+    square = pl.program_id(0) * size.squares + jnp.arange(size.squares)
+    known = _known(form, square, size)
+    known = None if known is None else jnp.broadcast_to(known[:, None], (size.squares, form.deep))
+    corner = _corners(form, square)[:, None] * unit + jnp.arange(form.deep)[None, :]
+    cell = jnp.arange(form.deep)[:, None] * wide + jnp.arange(wide)[None, :]
 
-    def deeper(step, sums):
-        row = (step * (form.side if form.span > 1 else 1) + pixel) * form.channels + channel
-        factor = triton.load(
-            kernel.at[row[:, None] * form.out + column[None, :]],
-            mask=known[:, None] & (column < form.out)[None, :], other=0.0,
-        )  # fmt: skip
-        much, rest = _parts(factor)
-        rest = jnp.where((part == 0)[:, None], rest, jnp.zeros_like(rest))
-        start = _start(form, step)
+    def row(y, sums):
+        sums, first = list(sums), y * form.taps
+        parts = [_all_at(factors, cell + (first + x) * (form.deep * wide)) for x in range(form.taps)]
+        for down, x in _pixels(form.taps):
+            patch = _at(pixels, corner + (y * form.line + down * form.line + x) * unit, known)
+            for right, tap in _uses(x, form.taps):
+                for part in parts[tap]:
+                    sums[2 * down + right] += _dot(patch, part)
+        return tuple(sums)
 
-        def further(total, shift):
-            patch = triton.load(pixels.at[read + (start + shift * form.parts * form.lanes)], mask=inside, other=0.0)
-            total += _dot(patch, much)
-            return total if form.parts == 1 else total + _dot(patch, rest)
-
-        return tuple(map(further, sums, _shifts(form)))
-
-    nothing = jnp.zeros((high, wide), jnp.float32)
-    a, b, c, d = lax.fori_loop(0, form.steps, deeper, (nothing,) * 4)
+    a, b, c, d = lax.fori_loop(0, form.side, row, (jnp.zeros((size.squares, wide), jnp.float32),) * 4)
     above, below = jnp.maximum(a, b), jnp.maximum(c, d)  # on a GPU the other one where one is not a number
     place = jnp.where(above >= below, jnp.where(a >= b, 0, 1), jnp.where(c >= d, 2, 3))
-    target = square[:, None] * form.out + column[None, :]
-    inside = (square < form.squares)[:, None] & (column < form.out)[None, :]
+    target, inside = _cells(form, square, size)
     triton.store(out.at[target], jnp.maximum(above, below).astype(out.dtype), mask=inside)
     triton.store(where.at[target], place.astype(jnp.int8), mask=inside)
 
 
-def _of_kernel(pixels, slope, where, out, *, form):
-    wide, step, split = _block(form.out), pl.program_id(0), pl.program_id(1)
-    lane, column, start = jnp.arange(form.deep), jnp.arange(wide), _start(form, step)
+def _of_kernel(pixels, where, *refs, form, size):
+    *slopes, out = refs
+    unit, group, split = form.parts * form.lanes, pl.program_id(0), pl.program_id(1)
+    taps, lane, column = form.taps if size.whole else 1, jnp.arange(form.deep), jnp.arange(_block(form.out))
+    start = _start(form, group * taps)
 
-    def further(chunk, total):
-        square = (split * CHUNKS + chunk) * CHUNK + jnp.arange(CHUNK)
-        read = square[:, None] * form.out + column[None, :]
-        inside = (square < form.squares)[:, None] & (column < form.out)[None, :]
-        slopes = triton.load(slope.at[read], mask=inside, other=0.0)
-        places = triton.load(where.at[read], mask=inside, other=0).astype(jnp.int32)
-        known = jnp.broadcast_to((square < form.squares)[None, :], (form.deep, CHUNK))
-        read = _corners(form, square)[None, :] * (form.parts * form.lanes) + lane[:, None]
-        for place, shift in enumerate(_shifts(form)):
-            patches = triton.load(pixels.at[read + (start + shift * form.parts * form.lanes)], mask=known, other=0.0)
-            for part in _parts(jnp.where(places == place, slopes, jnp.zeros_like(slopes)))[: form.parts]:
-                total += _dot(patches, part)
-        return total
+    def further(number, totals):
+        totals = list(totals)
+        square = (split * size.times + number) * size.squares + jnp.arange(size.squares)
+        read, inside = _cells(form, square, size)
+        places, parts = _at(where, read, inside).astype(jnp.int32), _all_at(slopes, read, inside)
+        known = _known(form, square, size)
+        known = None if known is None else jnp.broadcast_to(known[None, :], (form.deep, size.squares))
+        corner = _corners(form, square)[None, :] * unit + lane[:, None]
+        for down in (0, 1):
+            here = [[_where(places == 2 * down + right, part) for part in parts] for right in (0, 1)]
+            for x in range(taps + 1):
+                patches = _at(pixels, corner + (start + (down * form.line + x) * unit), known)
+                for right, tap in _uses(x, taps):
+                    for part in here[right]:
+                        totals[tap] += _dot(patches, part)
+        return tuple(totals)
 
-    total = lax.fori_loop(0, CHUNKS, further, jnp.zeros((form.deep, wide), jnp.float32))
-    inside = jnp.broadcast_to((column < form.out)[None, :], (form.deep, wide))
-    triton.store(out.at[split, step, lane[:, None], column[None, :]], total, mask=inside)
+    nothing = jnp.zeros((form.deep, column.size), jnp.float32)
+    totals = lax.fori_loop(0, size.times, further, (nothing,) * taps)
+    for tap, total in enumerate(totals):
+        triton.store(out.at[split, group, tap, lane[:, None], column[None, :]], total)
 
 
-def _of_images(slope, where, kernel, out, *, form, high):
+def _of_images(where, *refs, form, size):
+    slopes, factors, out = refs[: form.parts], refs[form.parts : -1], refs[-1]
     wide, deep = _block(form.channels), _block(form.out)
-    pixel = pl.program_id(0) * high + jnp.arange(high)
-    known = pixel < form.rows * form.height * form.width
-    row, y, x = _digits(pixel, form.height, form.width)
+    (down, across), (_, quarter_height, quarter_width) = form.pooled, form.quartered
+    quarter = pl.program_id(0) * size.squares + jnp.arange(size.squares)
+    row, v, u = _digits(quarter, quarter_height, quarter_width)
     channel, column = jnp.arange(wide), jnp.arange(deep)
-    down, across = form.pooled
+    cell = column[:, None] * wide + channel[None, :]
+    exist = None if form.quarters % size.squares == 0 else quarter < form.quarters
+    last = form.border + 1  # the convolution's pixels that a quarter reaches: `side` + 1 of them, up to this one
 
-    def tap(number, total):
-        _, tap_y, tap_x = _digits(number, form.side, form.side)
-        v, u = y + form.border - tap_y, x + form.border - tap_x  # the pixel of the convolution
-        reached = known & (v >= 0) & (u >= 0) & (v < 2 * down) & (u < 2 * across)
-        square, place = (row * down + (v >> 1)) * across + (u >> 1), (v & 1) * 2 + (u & 1)
-        read = square[:, None] * form.out + column[None, :]
-        inside = reached[:, None] & (column < form.out)[None, :]
-        slopes = triton.load(slope.at[read], mask=inside, other=0.0)
-        places = triton.load(where.at[read], mask=inside, other=0).astype(jnp.int32)
-        factor = triton.load(
-            kernel.at[(number * form.channels + channel[None, :]) * form.out + column[:, None]],
-            mask=(column < form.out)[:, None] & (channel < form.channels)[None, :], other=0.0,
-        )  # fmt: skip
-        here = jnp.where(places == place[:, None], slopes, jnp.zeros_like(slopes))
-        (a, a_rest), (b, b_rest) = _parts(here), _parts(factor)
-        total += _dot(a, b)
-        return total if form.parts == 1 else total + _dot(a_rest, b) + _dot(a, b_rest)
+    def upwards(tap, totals):
+        totals = list(totals)
+        parts = [_all_at(factors, cell + (tap * form.side + x) * (deep * wide)) for x in range(form.side)]
+        for i in (0, 1):
+            y = i + form.border - tap
+            above, odd = v + (y >> 1), y & 1
+            for left in range((last - form.side) >> 1, (last >> 1) + 1):
+                beside = u + left
+                reached = (above >= 0) & (above < down) & (beside >= 0) & (beside < across)
+                read = ((row * down + above) * across + beside)[:, None] * form.out + column[None, :]
+                inside = _both(reached if exist is None else exist & reached, form.out, deep)
+                places, found = _at(where, read, inside).astype(jnp.int32), _all_at(slopes, read, inside)
+                for x in (2 * left, 2 * left + 1):
+                    uses = [(j, j + form.border - x) for j in (0, 1) if 0 <= j + form.border - x < form.side]
+                    here = [_where(places == odd * 2 + (x & 1), part) for part in found] if uses else []
+                    for j, tap_x in uses:
+                        for one, other in ((0, 0), (1, 0), (0, 1))[: 2 * form.parts - 1]:
+                            totals[2 * i + j] += _dot(here[one], parts[tap_x][other])
+        return tuple(totals)
 
-    total = lax.fori_loop(0, form.side**2, tap, jnp.zeros((high, wide), jnp.float32))
-    target = pixel[:, None] * form.channels + channel[None, :]
-    inside = known[:, None] & (channel < form.channels)[None, :]
-    triton.store(out.at[target], total.astype(out.dtype), mask=inside)
+    totals = lax.fori_loop(0, form.side, upwards, (jnp.zeros((size.squares, wide), jnp.float32),) * 4)
+    for number, total in enumerate(totals):
+        y, x = 2 * v + number // 2, 2 * u + number % 2
+        target = ((row * form.height + y) * form.width + x)[:, None] * form.channels + channel[None, :]
+        known = exist if form.even else (quarter < form.quarters) & (y < form.height) & (x < form.width)
+        triton.store(out.at[target], total.astype(out.dtype), mask=_both(known, form.channels, wide))
+
+
+def _pixels(taps: int) -> list[tuple[int, int]]:
+    """The pixels, (down, right), that the four patches of a square read for one row of the kernel."""
+    return [(down, x) for down in (0, 1) for x in range(taps + 1)]
+
+
+def _uses(x: int, taps: int) -> list[tuple[int, int]]:
+    """(which patch of the two beside each other, which place of the kernel) for a pixel so far to the right."""
+    return [(right, x - right) for right in (0, 1) if 0 <= x - right < taps]
+
+
+def _known(form: Form, square: Int[Array, "N"], size: Size) -> Bool[Array, "N"] | None:
+    """Which of these squares there are; None: all."""
+    return None if form.squares % size.all == 0 else square < form.squares
+
+
+def _cells(form: Form, square: Int[Array, "N"], size: Size) -> tuple[Int[Array, "N wide"], Bool[Array, "N wide"] | None]:
+    """Where the numbers of these squares are, and which there are; None: all."""
+    wide = _block(form.out)
+    return square[:, None] * form.out + jnp.arange(wide)[None, :], _both(_known(form, square, size), form.out, wide)
+
+
+def _both(rows: Bool[Array, "N"] | None, columns: int, wide: int) -> Bool[Array, "N wide"] | None:
+    """Which numbers of a block there are: those of these rows and of so many columns; None: all. Masks cost time."""
+    few = (jnp.arange(wide) < columns)[None, :]
+    if rows is None:
+        return None if columns == wide else few
+    return jnp.broadcast_to(rows[:, None], (rows.size, wide)) if columns == wide else rows[:, None] & few
+
+
+def _at(numbers: Any, index: Array, inside: Array | None = None) -> Array:
+    return triton.load(numbers.at[index]) if inside is None else triton.load(numbers.at[index], mask=inside, other=0)
+
+
+def _all_at(several: Sequence[Any], index: Array, inside: Array | None = None) -> list[Array]:
+    return [_at(numbers, index, inside) for numbers in several]
+
+
+def _where(here: Bool[Array, "..."], numbers: Array) -> Array:
+    return jnp.where(here, numbers, jnp.zeros_like(numbers))
 
 
 def _corners(form: Form, square: Int[Array, "N"]) -> Int[Array, "N"]:
@@ -239,11 +340,6 @@ def _start(form: Form, step: Int[Array, ""]) -> Int[Array, ""]:
     return (y * form.line + x) * (form.parts * form.lanes)
 
 
-def _shifts(form: Form) -> tuple[int, int, int, int]:
-    """The first pixels of a square's four patches, from that of the first."""
-    return 0, 1, form.line, form.line + 1
-
-
 def _digits(number: Int[Array, "..."], middle: int, last: int) -> tuple[Array, Array, Array]:
     """A number that is not negative as (first * middle + second) * last + third."""
     of_last, of_middle = jnp.asarray(last, number.dtype), jnp.asarray(middle, number.dtype)
@@ -253,11 +349,6 @@ def _digits(number: Int[Array, "..."], middle: int, last: int) -> tuple[Array, A
 
 def _dot(a: Array, b: Array) -> Array:
     return jnp.dot(a, b, precision=lax.Precision.DEFAULT, preferred_element_type=jnp.float32)
-
-
-def _parts(a: Array) -> tuple[Array, Array]:
-    much = a.astype(jnp.bfloat16)
-    return much, (a.astype(jnp.float32) - much.astype(jnp.float32)).astype(jnp.bfloat16)
 
 
 def _block(size: int) -> int:

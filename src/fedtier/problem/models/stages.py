@@ -26,7 +26,8 @@ Pools = Sequence[bool]  # after which convolutions there is pooling
 
 NARROW = 16  # fewer outputs of the first kernel make a poor product
 DIGITS = ("default", "bfloat16", "tensorfloat32", "bf16_bf16_f32", "bf16_bf16_f32_x3", "tf32_tf32_f32")  # kernels keep as many
-SMALL, WIDE = 3, 64  # side of the patches for which kernels are faster than tiles, and the most outputs that they have room for
+SMALL, DEEP, WIDE = 3, 32, 64  # side of the patches for which kernels are faster than tiles, and most channels and outputs
+MEASURED = "9."  # compute capability of the GPUs that kernels ran on; others have less room, or were not tried
 
 _twice: ContextVar[bool] = ContextVar("twice", default=False)
 
@@ -55,18 +56,17 @@ def second_slopes() -> Iterator[None]:
 def _fastest(kernels: Kernels, side: int, pools: Pools) -> Callable[..., Float[Array, "B features"]]:
     if jax.default_backend() == "cpu":
         return by_tiles if kernels[0].shape[1] < NARROW else by_patches
-    small = side == SMALL and all(pools) and max(kernel.shape[1] for kernel in kernels) <= WIDE
+    small = side == SMALL and all(pools) and all(k.shape[0] <= DEEP * SMALL**2 and k.shape[1] <= WIDE for k in kernels)
     return by_kernels if small and _kernels_fit(kernels[0].dtype) else by_tiles
 
 
 def _kernels_fit(dtype: Any) -> bool:
-    """Are there kernels for numbers of this kind, for this GPU, with the digits and the slopes that are asked for? They need
-    an NVIDIA GPU with units for bfloat16: compute capability 8 or more."""
+    """Are there kernels for numbers of this kind, for this GPU, with the digits and the slopes that are asked for?"""
     capability = str(getattr(jax.devices()[0], "compute_capability", ""))
-    modern = jax.default_backend() == "gpu" and capability.replace(".", "").isdigit() and float(capability) >= 8
+    tried = jax.default_backend() == "gpu" and capability.startswith(MEASURED)
     precision = getattr(jax.config, "jax_default_matmul_precision", None)  # of this trace, not of the process
     enough = str(precision or "default").lower() in DIGITS
-    return modern and enough and dtype in (jnp.float32, jnp.bfloat16) and not _twice.get()
+    return tried and enough and dtype in (jnp.float32, jnp.bfloat16) and not _twice.get()
 
 
 def by_patches(
