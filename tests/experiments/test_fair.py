@@ -110,6 +110,30 @@ def test_a_search_may_run_fewer_rounds_of_every_point_and_says_so(tmp_path, monk
         make_comparison({"methods": entries, "compare": {"search_rounds": 0}}, tmp_path)
 
 
+def test_how_many_rounds_are_best_is_searched_where_there_are_several_to_choose_from(tmp_path, monkeypatch):
+    """After 12 rounds the second value is best, after 5 the first, by less; 50 rounds are more than the run has."""
+    accuracy = {5: [0.6, 0.5], 12: [0.4, 0.7], 20: [0.7, 0.3]}
+    searched = []
+
+    def found(config, grid):
+        searched.append(config.run.rounds)
+        points = zip(grid["client_lr"], accuracy[config.run.rounds], strict=True)
+        return Search(config, [Point({"client_lr": v}, np.full(2, a), np.ones(2)) for v, a in points], 0.0, "accuracy", 10)
+
+    monkeypatch.setattr("fedtier.experiments.tuning.run_search", found)
+    tables = {"methods": [{"name": "fedavg", "search": {"client_lr": [0.01, 0.1]}}], "compare": {"search_rounds": [50, 12, 5]}}
+    (cell,) = tune_cells(make_comparison(tables, tmp_path, ["run.rounds=20"]), Progress()).cells
+    assert searched == [5, 12, 20]
+    assert cell.config.run.rounds == 12 and cell.config.method.options["client_lr"] == 0.1, "the fewest of equally good rounds"
+    assert cell.tuned == "best of 6 points on validation rows, 2 seeds: client_lr = 0.1, run.rounds = 12"
+    accuracy[20] = [0.9, 0.1]
+    (cell,) = tune_cells(make_comparison(tables, tmp_path / "other", ["run.rounds=20"]), Progress()).cells
+    assert cell.config.run.rounds == 20 and cell.tuned.endswith("run.rounds = 20; run.rounds at an end of the grid")
+    for wrong in ([], [60, 60], [60, 0], [True], "60", 1.5):
+        with pytest.raises(FedtierError, match=r"compare\.search_rounds"):
+            make_comparison(tables | {"compare": {"search_rounds": wrong}}, tmp_path)
+
+
 def test_a_best_point_at_an_end_of_its_grid_is_told():
     grid = {"client_lr": [0.1, 0.01, 1.0], "fine_tune": [0.1, 0.3]}
     assert at_an_end(grid, {"client_lr": 0.01, "fine_tune": 0.1}) == ["client_lr"]

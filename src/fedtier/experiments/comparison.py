@@ -6,7 +6,8 @@
     [[settings]]                   label, and tables data, model, method, run; optional
     [[tuned]]                      where = "words of labels" (see `chosen`), and keys like those of [[methods]]; optional
     [compare]                      baseline = "label of a method", metrics = [...], equal_steps = true,
-                                   search_rounds = 60: rounds of a point of `compare --tune`; those of the run, if left out
+                                   search_rounds = 60: rounds of a point of `compare --tune`; those of the run, if left out;
+                                   [60, 120, 250]: how many are best is searched too, and a cell then runs so many
 
 A cell's configuration is the shared tables, then the setting's, then the method's, then what is tuned for it.
 
@@ -66,6 +67,9 @@ DEFAULT_METRICS = ("global", "personal", "worst")
 REGRESSION_METRICS = ("rmse", "r2", "personal_rmse", "worst_rmse")  # in their place where the label is a number
 
 
+SearchRounds = int | tuple[int, ...] | None  # of a search, where they are fewer than the run's; several: to choose from
+
+
 class Cell(NamedTuple):
     """One run of a comparison: the labels of its method and its setting, its configuration, its folder in the store."""
 
@@ -83,7 +87,7 @@ class Comparison(NamedTuple):
     cells: list[Cell]
     baseline: str
     metrics: tuple[str, ...]
-    search_rounds: int | None = None  # of a search, where they are fewer than the run's
+    search_rounds: SearchRounds = None
 
 
 def load_comparison(file: Path, store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Comparison:
@@ -133,10 +137,7 @@ def make_comparison(
         require(key in OPTIONS, f"compare.{key}", options[key], "is no key", nearest(key, OPTIONS))
     equal = options.get("equal_steps", True)
     require(isinstance(equal, bool), "compare.equal_steps", equal, "must be true or false")
-    rounds = options.get("search_rounds")
-    require(
-        rounds is None or (type(rounds) is int and rounds > 0), "compare.search_rounds", rounds, "must be a number of rounds"
-    )
+    rounds = _search_rounds(options.get("search_rounds"))
     metrics = tuple(options.get("metrics", DEFAULT_METRICS))
     for metric in metrics:
         choice("compare.metrics", metric, METRICS)
@@ -158,6 +159,14 @@ def make_comparison(
         for method, config in _fair(merged, own_tau if equal else set(merged)).items():
             cells.append(Cell(method, setting, config, store / cell_name(config), grid=grids[method]))
     return Comparison(cells, base, metrics, rounds)
+
+
+def _search_rounds(given: Any) -> SearchRounds:
+    several = given if isinstance(given, list) else [] if given is None else [given]
+    right = all(type(rounds) is int and rounds > 0 for rounds in several) and len(set(several)) == len(several) and given != []
+    rule = "must be a number of rounds, or a list of different ones"
+    require(right, "compare.search_rounds", given, rule, "60, or [60, 120, 250]")
+    return tuple(sorted(given)) if isinstance(given, list) else given
 
 
 def _fair(tables: dict[str, dict[str, Any]], own_tau: set[str]) -> dict[str, Config]:

@@ -5,31 +5,34 @@ in the comparison's file; one with an empty table stays as it is, and is labelle
 cell: the split of a seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked
 at by neither the models nor the choice. The best point has the best mean of the global model on validation rows of the
 server, then of the personal models on validation rows of the clients: the highest accuracy, or the lowest rmse where the
-label is a number.
+label is a number. Where there are several numbers of rounds to choose from, each point is tried with each of them, by a run of
+its own: a model that has seen its rows too often loses again, and how soon depends on method and settings.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import require
 from ..methods.registry import METHODS
 from ..storage.files import make_folder, write_whole
-from .comparison import Cell, Comparison, cell_name
+from .comparison import Cell, Comparison, SearchRounds, cell_name
 from .data import load_raw
-from .grids import Grid, Value, at_an_end, points_of, written
+from .grids import Grid, at_an_end, points_of, written
 from .origin import code_of
 from .progress import Progress
-from .search import run_search
+from .search import Point, ranked, run_search
 from .tables import Config
 
 SEEDS = 2  # of the cell, from the first on
 SHARE = 0.1  # of the server's and of each client's training rows
+ROUNDS = "run.rounds"  # beside the keys of a grid, in a point
 
 
 def tune_cells(comparison: Comparison, progress: Progress) -> Comparison:
@@ -72,44 +75,54 @@ def check_grids(comparison: Comparison) -> None:
             require(key in known, f"search of {cell.method}", key, f"is no key of {cell.config.method.name}")
 
 
-def _tuned(cell: Cell, rounds: int | None, digest: Callable[[Config], str], progress: Progress) -> Cell:
+def _tuned(cell: Cell, rounds: SearchRounds, digest: Callable[[Config], str], progress: Progress) -> Cell:
     grid = grid_of(cell)
     if not grid:
         return cell._replace(tuned="not tuned: the method has no grid" if grid is None else "not tuned: as its file says")
-    searched = _searched(cell.config, rounds)
+    several = sorted({min(cell.config.run.rounds, one) for one in rounds}) if isinstance(rounds, tuple) else []
+    searched = [_searched(cell.config, one) for one in several or [rounds if isinstance(rounds, int) else None]]
     best, points = _best(cell, searched, grid, digest(cell.config), progress)
     given = cell.config.method.options
-    values = {key: written(given, key, value) for key, value in best.items()}
-    config = cell.config.model_copy(update={"method": cell.config.method.model_copy(update=values)})
-    words = ", ".join(f"{key} = {value}" for key, value in values.items())
-    ends = at_an_end(grid, best)
+    values = {key: written(given, key, best[key]) for key in grid}
+    update: dict[str, Any] = {"method": cell.config.method.model_copy(update=values)}
+    if several:
+        update["run"] = cell.config.run.model_copy(update={"rounds": best[ROUNDS]})
+    config = cell.config.model_copy(update=update)
+    words = ", ".join(f"{key} = {value}" for key, value in (values | ({ROUNDS: best[ROUNDS]} if several else {})).items())
+    ends = at_an_end({**grid, ROUNDS: [*several]} if several else grid, best)
     end = f"; {' and '.join(ends)} at an end of the grid" if ends else ""
-    shorter = f", {searched.run.rounds} rounds" if searched.run.rounds < config.run.rounds else ""
+    shorter = f", {searched[0].run.rounds} rounds" if not several and searched[0].run.rounds < config.run.rounds else ""
     found = f"best of {points} points on validation rows, {SEEDS} seeds{shorter}: {words}{end}"
     return cell._replace(config=config, folder=cell.folder.parent / cell_name(config), tuned=found)
 
 
-def _best(cell: Cell, config: Config, grid: Grid, data: str, progress: Progress) -> tuple[dict[str, Value], int]:
-    """(the best point, how many there were); found again in the store if the same search was made before, by the same code on
-    the same data, of which `data` is the digest."""
-    content = json.dumps([config.digest(), grid, data, code_of(config)])
-    file = cell.folder.parent / "tuning" / f"{cell_name(config)}-{hashlib.sha256(content.encode()).hexdigest()[:12]}.json"
+def _best(cell: Cell, configs: Sequence[Config], grid: Grid, data: str, progress: Progress) -> tuple[dict[str, Any], int]:
+    """(the best point with its rounds, how many there were); found again in the store if the same search was made before, by
+    the same code on the same data, of which `data` is the digest."""
+    content = json.dumps([*(config.digest() for config in configs), grid, data, code_of(configs[0])])
+    name = f"{cell_name(configs[0])}-{hashlib.sha256(content.encode()).hexdigest()[:12]}.json"
+    file = cell.folder.parent / "tuning" / name
     if not file.exists():
         progress.say(f"tuning {cell.method} {cell.setting}".rstrip())
-        _search(config, grid, file)
+        _search(configs, grid, file)
     found = json.loads(file.read_bytes())
     return found["points"][0]["options"], len(found["points"])
 
 
-def _search(config: Config, grid: Grid, file: Path) -> None:
-    found = run_search(config, grid)
+def _search(configs: Sequence[Config], grid: Grid, file: Path) -> None:
+    found = [run_search(config, grid) for config in configs]
+    measure = found[0].measure
+    points = [p._replace(options=p.options | {ROUNDS: one.config.run.rounds}) for one in found for p in one.points]
 
     def mean(of_seeds: np.ndarray) -> float | None:
         return float(of_seeds.mean()) if np.isfinite(of_seeds.mean()) else None
 
-    points = [{"options": p.options, "global": mean(p.overall), "personal": mean(p.personal)} for p in found.points]
+    def written_down(point: Point) -> dict[str, Any]:
+        return {"options": point.options, "global": mean(point.overall), "personal": mean(point.personal)}
+
     make_folder(file.parent)
-    write_whole(file, json.dumps({"measure": found.measure, "points": points}, indent=1, allow_nan=False).encode())
+    content = {"measure": measure, "points": [written_down(point) for point in ranked(points, measure)]}
+    write_whole(file, json.dumps(content, indent=1, allow_nan=False).encode())
 
 
 def _searched(config: Config, most: int | None) -> Config:

@@ -200,7 +200,8 @@ def search_toml(found: Search) -> str:
 def search_table(found: Search) -> list[Part]:
     """The grid, best first, with the mean accuracy, or rmse, over seeds on the validation rows."""
     config, run = found.config, found.config.run
-    title = f"{short(config.method.name)} on {config.data.title}, {run.rounds} rounds, {run.seeds} seeds, validation rows"
+    rounds = "" if "run.rounds" in found.points[0].options else f", {run.rounds} rounds"
+    title = f"{short(config.method.name)} on {config.data.title}{rounds}, {run.seeds} seeds, validation rows"
     table = Table(title=title, title_justify="left")
     unit, shown = ("%", percent) if found.measure == "accuracy" else ("rmse", number)
     for heading in (*found.points[0].options, f"global {unit}", f"personal {unit}"):
