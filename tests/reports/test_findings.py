@@ -11,6 +11,7 @@ from fedtier.experiments.comparison import Cell, Comparison
 from fedtier.experiments.outcomes import Outcome
 from fedtier.reports import findings, layout, page_tables, tables
 from fedtier.reports.layout import Grid
+from fedtier.reports.load_runs import Curve
 
 FIXED = configuration.load_config(None, ["data.test_seed=0"])  # all seeds have the same test rows: Student's t
 DRAWN = configuration.load_config(None, [])
@@ -157,3 +158,30 @@ def test_a_table_is_strict_json_even_with_nothing_measured():
     text = json.dumps(content, allow_nan=False)
     assert json.loads(text)["cells"][0]["metrics"]["global"]["mean"] is None
     assert "-0.00" not in tables.show(tables.Interval(-0.001, 1.0), "global", plus="+")
+
+
+def judged_at(scores: dict[int, list[float]], losses: dict[int, float], errors=False) -> Curve:
+    """A run of 100 rounds whose seeds had these scores after these rounds."""
+    name = "global_rmse" if errors else "global_accuracy"
+    rows = [
+        {"seed": s, "round": r, name: a, "global_loss": losses[r]} for r, found in scores.items() for s, a in enumerate(found)
+    ]
+    config = configuration.load_config(None, ["run.rounds=100"])
+    return Curve("a", "", "zo_hfl", config, Path("runs/a"), rows, [], finished=True, counts=None, errors=errors)
+
+
+def test_a_model_that_was_clearly_better_before_is_told_and_one_that_wavers_is_not():
+    scores = {0: [0.1, 0.1], 40: [0.70, 0.72], 100: [0.68, 0.70]}
+    said = findings.past_best(judged_at(scores, {0: 2.3, 40: 0.9, 100: 1.2}))
+    assert "best at round 40 (71.0 %, 2.0 points above the last)" in said
+    assert "fedtier search runs/a/config.toml --set data.validation_share=0.1 --over run.rounds=20,40,100`" in said
+    assert findings.past_best(judged_at(scores, {0: 2.3, 40: 0.9, 100: 0.92})) == "", "the loss is what it was"
+    close = scores | {100: [0.70, 0.71]}
+    assert findings.past_best(judged_at(close, {0: 2.3, 40: 0.9, 100: 1.2})) == "", "half a point is no fall"
+    errors = {0: [2.0], 40: [1.0], 100: [1.2]}
+    assert "(rmse 1, 1.2 at the end)" in findings.past_best(judged_at(errors, dict.fromkeys(errors, 1.0), errors=True))
+    assert findings.past_best(judged_at({0: [2.0], 100: [1.2]}, {0: 1.0, 100: 1.0}, errors=True)) == ""
+    unfinished = judged_at({0: [0.1], 40: [0.7]}, {0: 2.3, 40: 0.9})
+    assert findings.past_best(unfinished) == ""
+    nobody = judged_at({0: [math.nan], 100: [math.nan]}, {0: math.nan, 100: math.nan})
+    assert findings.past_best(nobody) == ""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..experiments.comparison import METRICS
+from ..experiments.metric_row import Row
 from ..experiments.outcomes import Interval, Outcome, interval, paired, resampling_ratio, score, values
 from .load_runs import Curve
 
@@ -22,6 +23,7 @@ PLACES = {
 }  # fmt: skip
 ASIDE = {"loss", "f", "mae", "r2"}  # no contest where there is another metric
 CORRECTED = "corrected for seeds that split the same rows anew: s^2 (1/n + n_test/n_train), Nadeau and Bengio 2003"
+FALLEN, GROWN = 1.0, 1.05  # points of accuracy, and times the loss, by which a model is clearly past its best
 PLAIN = "all seeds are judged on the same rows"
 
 
@@ -132,6 +134,32 @@ def reached(curve: Curve) -> str:
     what = "" if METRICS[shown[0]].percent else "an error of " if shown[0] not in ASIDE else "a test loss of "
     sure = f"95 % intervals over {len(final)} seeds" if len(final) > 1 else "one seed, so how sure this is cannot be said"
     return f"{curve.method} on {curve.config.data.title}{where} reached {what}{joined(parts)} ({sure})."
+
+
+def past_best(curve: Curve) -> str:
+    """That the global model was clearly better at an earlier evaluation, in words; empty where it was not."""
+    last, seeds = curve.config.run.rounds, {row["seed"] for row in curve.final()}
+
+    def means(metric: str) -> dict[int, float]:
+        by_round: dict[int, list[Row]] = {}
+        for row in curve.rows:
+            if row["seed"] in seeds:
+                by_round.setdefault(row["round"], []).append(row)
+        return {number: float(values(rows, metric).mean()) for number, rows in by_round.items()}
+
+    score, loss = (means("rmse"), means("rmse")) if curve.errors else (means("global"), means("loss"))
+    if not score:
+        return ""
+    best = min(score, key=lambda number: score[number] if curve.errors else -score[number])
+    fallen = curve.errors or score[best] - score[last] >= FALLEN
+    if not (fallen and loss[last] > GROWN * loss[best]):
+        return ""
+    above = f"{score[best]:.1f} %, {score[best] - score[last]:.1f} points above the last"
+    how = f"rmse {score[best]:.3g}, {score[last]:.3g} at the end" if curve.errors else above
+    tried = ",".join(str(number) for number in sorted({max(1, best // 2), max(1, best), last}))
+    search = f"fedtier search {curve.folder / 'config.toml'} --set data.validation_share=0.1 --over run.rounds={tried}"
+    rest = f"fewer rounds would do, or steps that fall; `{search}` chooses without looking at them."
+    return f"On the test rows the global model was best at round {best} ({how}): {rest}"
 
 
 def over_settings(found: Sequence[Lead]) -> str:

@@ -71,7 +71,7 @@ def finding(curves: Sequence[Curve]) -> str:
     if len({curve.method for curve in curves}) > 1:
         return findings.sentence(outcome(curves))
     more = f" {len(curves) - 3} more settings are below." if len(curves) > 3 else ""
-    return " ".join(findings.reached(curve) for curve in curves[:3]) + more
+    return " ".join(f"{findings.reached(curve)} {findings.past_best(curve)}".rstrip() for curve in curves[:3]) + more
 
 
 def draw(curves: Sequence[Curve], folder: Path) -> list[Path]:

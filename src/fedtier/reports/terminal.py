@@ -20,8 +20,9 @@ from ..own_code.naming import short
 from ..storage.json_value import Json
 from . import further
 from .clients import clients_of, worst_of
+from .findings import past_best
 from .layout import folded
-from .load_runs import at, load_run
+from .load_runs import Curve, at, load_run
 from .strict_json import known
 from .tables import decimals, note
 
@@ -68,7 +69,9 @@ def run_table(result: Result) -> list[Part]:
         table.add_row("mean", *means)
         table.add_row("±", *(_half(result, column) for column in shown))
     outcome = Outcome(Comparison([Cell("", "", config, result.folder)], "", _metrics(shown)), {("", ""): final})
-    words = [folded(note(outcome)), *_worst(result), *_new_clients(final), _cost(final)]
+    curve = load_run(result.folder)
+    late = past_best(curve)
+    words = [folded(note(outcome)), *_worst(curve), *([folded(late)] if late else []), *_new_clients(final), _cost(final)]
     return [
         table,
         *further.table(final),
@@ -98,9 +101,8 @@ def _half(result: Result, column: Column) -> str:
     return _cell(found.half / (100 if column.percent else 1), column.percent)
 
 
-def _worst(result: Result) -> list[str]:
+def _worst(curve: Curve) -> list[str]:
     """Who is worst off, by name; nothing where clients have no test rows."""
-    curve = load_run(result.folder)
     found = worst_of(clients_of([curve]), curve.method)
     if found is None:
         return []
