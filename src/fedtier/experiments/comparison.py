@@ -7,7 +7,8 @@
     [[tuned]]                      where = "words of labels" (see `chosen`), and keys like those of [[methods]]; optional
     [compare]                      baseline = "label of a method", metrics = [...], equal_steps = true,
                                    search_rounds = 60: rounds of a point of `compare --tune`; those of the run, if left out;
-                                   [60, 120, 250]: how many are best is searched too, and a cell then runs so many
+                                   [60, 120, 250]: how many are best is searched too, and a cell runs so many in place of
+                                   run.rounds, unless nothing is searched for its method
 
 A cell's configuration is the shared tables, then the setting's, then the method's, then what is tuned for it.
 
@@ -163,8 +164,9 @@ def make_comparison(
 
 def _search_rounds(given: Any) -> SearchRounds:
     several = given if isinstance(given, list) else [] if given is None else [given]
-    right = all(type(rounds) is int and rounds > 0 for rounds in several) and len(set(several)) == len(several) and given != []
-    rule = "must be a number of rounds, or a list of different ones"
+    right = all(type(rounds) is int and rounds > 0 for rounds in several)
+    right = right and (not isinstance(given, list) or len(set(given)) == len(given) > 1)
+    rule = "must be a number of rounds, or a list of two or more different ones"
     require(right, "compare.search_rounds", given, rule, "60, or [60, 120, 250]")
     return tuple(sorted(given)) if isinstance(given, list) else given
 

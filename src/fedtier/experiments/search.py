@@ -194,8 +194,9 @@ def run_search(config: Config, grid: Grid, experiment: Experiment | None = None)
         overall = np.where(np.isfinite(scores.global_loss), getattr(scores.test, measure), np.nan)
         personal = mean_over_clients(getattr(scores.personal, measure))
         found |= {k: Point(points[k], overall[j], personal[j]) for j, k in enumerate(members)}
+    ranked = sorted((found[k] for k in range(len(points))), key=lambda point: _score(point, measure), reverse=True)
     judged = int(np.asarray(experiment.federation.test.size)[0])
-    return Search(config, ranked([found[k] for k in range(len(points))], measure), time.perf_counter() - clock, measure, judged)
+    return Search(config, ranked, time.perf_counter() - clock, measure, judged)
 
 
 class Form(NamedTuple):
@@ -233,11 +234,6 @@ def mean_over_clients(accuracies: np.ndarray) -> np.ndarray:
     """[points, seeds] of [points, seeds, clients], over the clients that have one; NaN where none has."""
     means = [[spread(seed)["mean"] for seed in point] for point in accuracies]
     return np.asarray([[np.nan if mean is None else mean for mean in point] for point in means])
-
-
-def ranked(points: Sequence[Point], measure: str) -> list[Point]:
-    """Best first; equals as they were."""
-    return sorted(points, key=lambda point: _score(point, measure), reverse=True)
 
 
 def _score(point: Point, measure: str) -> tuple[float, float]:

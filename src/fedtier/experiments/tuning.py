@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,15 +25,15 @@ from ..methods.registry import METHODS
 from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, SearchRounds, cell_name
 from .data import load_raw
-from .grids import Grid, at_an_end, points_of, written
+from .grids import Grid, Value, at_an_end, points_of, written
 from .origin import code_of
 from .progress import Progress
-from .search import Point, ranked, run_search
+from .search import run_search
 from .tables import Config
 
 SEEDS = 2  # of the cell, from the first on
 SHARE = 0.1  # of the server's and of each client's training rows
-ROUNDS = "run.rounds"  # beside the keys of a grid, in a point
+ROUNDS = "run.rounds"
 
 
 def tune_cells(comparison: Comparison, progress: Progress) -> Comparison:
@@ -81,48 +82,55 @@ def _tuned(cell: Cell, rounds: SearchRounds, digest: Callable[[Config], str], pr
         return cell._replace(tuned="not tuned: the method has no grid" if grid is None else "not tuned: as its file says")
     several = sorted({min(cell.config.run.rounds, one) for one in rounds}) if isinstance(rounds, tuple) else []
     searched = [_searched(cell.config, one) for one in several or [rounds if isinstance(rounds, int) else None]]
-    best, points = _best(cell, searched, grid, digest(cell.config), progress)
+    tried = [_points(cell, config, grid, digest(cell.config), progress) for config in searched]
+    length, best = max(enumerate(found[0] for found in tried), key=lambda one: one[1].score)  # the fewest rounds of equals
     given = cell.config.method.options
-    values = {key: written(given, key, best[key]) for key in grid}
-    update: dict[str, Any] = {"method": cell.config.method.model_copy(update=values)}
+    values: dict[str, Any] = {key: written(given, key, value) for key, value in best.options.items()}
+    config = cell.config.model_copy(update={"method": cell.config.method.model_copy(update=values)})
+    ends, shorter = at_an_end(grid, best.options), ""
     if several:
-        update["run"] = cell.config.run.model_copy(update={"rounds": best[ROUNDS]})
-    config = cell.config.model_copy(update=update)
-    words = ", ".join(f"{key} = {value}" for key, value in (values | ({ROUNDS: best[ROUNDS]} if several else {})).items())
-    ends = at_an_end({**grid, ROUNDS: [*several]} if several else grid, best)
+        values[ROUNDS] = several[length]
+        ends += at_an_end({ROUNDS: [*several]}, {ROUNDS: several[length]})
+        config = config.model_copy(update={"run": config.run.model_copy(update={"rounds": several[length]})})
+    elif searched[0].run.rounds < config.run.rounds:
+        shorter = f", {searched[0].run.rounds} rounds"
+    words = ", ".join(f"{key} = {value}" for key, value in values.items())
     end = f"; {' and '.join(ends)} at an end of the grid" if ends else ""
-    shorter = f", {searched[0].run.rounds} rounds" if not several and searched[0].run.rounds < config.run.rounds else ""
-    found = f"best of {points} points on validation rows, {SEEDS} seeds{shorter}: {words}{end}"
+    found = f"best of {sum(map(len, tried))} points on validation rows, {SEEDS} seeds{shorter}: {words}{end}"
     return cell._replace(config=config, folder=cell.folder.parent / cell_name(config), tuned=found)
 
 
-def _best(cell: Cell, configs: Sequence[Config], grid: Grid, data: str, progress: Progress) -> tuple[dict[str, Any], int]:
-    """(the best point with its rounds, how many there were); found again in the store if the same search was made before, by
-    the same code on the same data, of which `data` is the digest."""
-    content = json.dumps([*(config.digest() for config in configs), grid, data, code_of(configs[0])])
-    name = f"{cell_name(configs[0])}-{hashlib.sha256(content.encode()).hexdigest()[:12]}.json"
-    file = cell.folder.parent / "tuning" / name
+class Tried(NamedTuple):
+    options: dict[str, Value]
+    score: tuple[float, float]  # global, personal; more is better
+
+
+def _points(cell: Cell, config: Config, grid: Grid, data: str, progress: Progress) -> list[Tried]:
+    """Best first; found again in the store if the same search was made before, by the same code on the same data, of which
+    `data` is the digest."""
+    content = json.dumps([config.digest(), grid, data, code_of(config)])
+    file = cell.folder.parent / "tuning" / f"{cell_name(config)}-{hashlib.sha256(content.encode()).hexdigest()[:12]}.json"
     if not file.exists():
         progress.say(f"tuning {cell.method} {cell.setting}".rstrip())
-        _search(configs, grid, file)
+        _search(config, grid, file)
     found = json.loads(file.read_bytes())
-    return found["points"][0]["options"], len(found["points"])
+    sign = 1.0 if found["measure"] == "accuracy" else -1.0
+
+    def score(point: dict[str, Any], of: str) -> float:
+        return -math.inf if point[of] is None else sign * point[of]
+
+    return [Tried(point["options"], (score(point, "global"), score(point, "personal"))) for point in found["points"]]
 
 
-def _search(configs: Sequence[Config], grid: Grid, file: Path) -> None:
-    found = [run_search(config, grid) for config in configs]
-    measure = found[0].measure
-    points = [p._replace(options=p.options | {ROUNDS: one.config.run.rounds}) for one in found for p in one.points]
+def _search(config: Config, grid: Grid, file: Path) -> None:
+    found = run_search(config, grid)
 
     def mean(of_seeds: np.ndarray) -> float | None:
         return float(of_seeds.mean()) if np.isfinite(of_seeds.mean()) else None
 
-    def written_down(point: Point) -> dict[str, Any]:
-        return {"options": point.options, "global": mean(point.overall), "personal": mean(point.personal)}
-
+    points = [{"options": p.options, "global": mean(p.overall), "personal": mean(p.personal)} for p in found.points]
     make_folder(file.parent)
-    content = {"measure": measure, "points": [written_down(point) for point in ranked(points, measure)]}
-    write_whole(file, json.dumps(content, indent=1, allow_nan=False).encode())
+    write_whole(file, json.dumps({"measure": found.measure, "points": points}, indent=1, allow_nan=False).encode())
 
 
 def _searched(config: Config, most: int | None) -> Config:

@@ -8,9 +8,9 @@ and the largest is written with its place. Backwards, a slope is put at that pla
     of_kernel   patches^T @ slopes, for some places of the kernel at a time
     of_images   slopes @ kernel^T, for the four pixels of a square at once
 
-A square's patches overlap: a pixel is read once for all that need it in a row of the kernel. A factor in float32 is the sum of
-two numbers in bfloat16, and a product the products of their parts: five digits, as everywhere on a GPU (docs/speed.md). Factors
-are split before, and all are passed flat, as memory has them.
+Patches overlap: a pixel is read once for the two patches beside each other, in a row of the kernel. A factor in float32 is
+the sum of two numbers in bfloat16, and a product the products of their parts: five digits, as everywhere on a GPU
+(docs/speed.md). Factors are split before, and all are passed flat, as memory has them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Size(NamedTuple):
         return self.squares * self.times
 
 
-# The fastest on an H200 for 50 nets, by parts of a number and width of a block of outputs.
+# The fastest of 7 to 14 tried on an H200 for each stage of 50 small nets, by parts of a number and width of a block of outputs;
+# other nets have those of their width, untried.
 FORWARD = {
     (2, 16): Size(32, 1, 1), (2, 32): Size(32, 2, 3), (2, 64): Size(32, 4),
     (1, 16): Size(64, 2), (1, 32): Size(32, 2), (1, 64): Size(32, 4),
@@ -269,7 +270,7 @@ def _of_images(where, *refs, form, size):
                 beside = u + left
                 reached = (above >= 0) & (above < down) & (beside >= 0) & (beside < across)
                 read = ((row * down + above) * across + beside)[:, None] * form.out + column[None, :]
-                inside = _both(reached if exist is None else exist & reached, form.out, deep)
+                inside = _both(reached if exist is None else exist & reached, size.squares, form.out, deep)
                 places, found = _at(where, read, inside).astype(jnp.int32), _all_at(slopes, read, inside)
                 for x in (2 * left, 2 * left + 1):
                     uses = [(j, j + form.border - x) for j in (0, 1) if 0 <= j + form.border - x < form.side]
@@ -284,7 +285,7 @@ def _of_images(where, *refs, form, size):
         y, x = 2 * v + number // 2, 2 * u + number % 2
         target = ((row * form.height + y) * form.width + x)[:, None] * form.channels + channel[None, :]
         known = exist if form.even else (quarter < form.quarters) & (y < form.height) & (x < form.width)
-        triton.store(out.at[target], total.astype(out.dtype), mask=_both(known, form.channels, wide))
+        triton.store(out.at[target], total.astype(out.dtype), mask=_both(known, size.squares, form.channels, wide))
 
 
 def _pixels(taps: int) -> list[tuple[int, int]]:
@@ -305,15 +306,22 @@ def _known(form: Form, square: Int[Array, "N"], size: Size) -> Bool[Array, "N"] 
 def _cells(form: Form, square: Int[Array, "N"], size: Size) -> tuple[Int[Array, "N wide"], Bool[Array, "N wide"] | None]:
     """Where the numbers of these squares are, and which there are; None: all."""
     wide = _block(form.out)
-    return square[:, None] * form.out + jnp.arange(wide)[None, :], _both(_known(form, square, size), form.out, wide)
+    return square[:, None] * form.out + jnp.arange(wide)[None, :], _both(
+        _known(form, square, size), square.size, form.out, wide
+    )
 
 
-def _both(rows: Bool[Array, "N"] | None, columns: int, wide: int) -> Bool[Array, "N wide"] | None:
-    """Which numbers of a block there are: those of these rows and of so many columns; None: all. Masks cost time."""
-    few = (jnp.arange(wide) < columns)[None, :]
-    if rows is None:
-        return None if columns == wide else few
-    return jnp.broadcast_to(rows[:, None], (rows.size, wide)) if columns == wide else rows[:, None] & few
+def _both(rows: Bool[Array, "N"] | None, count: int, columns: int, wide: int) -> Bool[Array, "N wide"] | None:
+    """Which numbers of a block of `count` rows there are: those of these rows and of so many columns; None: all. Masks cost
+    time."""
+    if rows is None and columns == wide:
+        return None
+    rows = jnp.ones(count, bool) if rows is None else rows
+    return (
+        jnp.broadcast_to(rows[:, None], (count, wide))
+        if columns == wide
+        else rows[:, None] & (jnp.arange(wide) < columns)[None, :]
+    )
 
 
 def _at(numbers: Any, index: Array, inside: Array | None = None) -> Array:
