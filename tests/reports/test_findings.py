@@ -172,16 +172,17 @@ def judged_at(scores: dict[int, list[float]], losses: dict[int, float], errors=F
 
 def test_a_model_that_was_clearly_better_before_is_told_and_one_that_wavers_is_not():
     scores = {0: [0.1, 0.1], 40: [0.70, 0.72], 100: [0.68, 0.70]}
-    said = findings.past_best(judged_at(scores, {0: 2.3, 40: 0.9, 100: 1.2}))
-    assert "best at round 40 (71.0 %, 2.0 points above the last)" in said
-    assert "fedtier search runs/a/config.toml --set data.validation_share=0.1 --over run.rounds=20,40,100`" in said
-    assert findings.past_best(judged_at(scores, {0: 2.3, 40: 0.9, 100: 0.92})) == "", "the loss is what it was"
+    late = findings.past_best(judged_at(scores, {0: 2.3, 40: 0.9, 100: 1.2}))
+    assert late is not None and (late.round, late.how) == (40, "71.0 %, 2.0 points above the last")
+    assert late.search == "fedtier search runs/a/config.toml --set data.validation_share=0.1 --over run.rounds=20,40,100"
+    assert findings.past_best(judged_at(scores, {0: 2.3, 40: 0.9, 100: 0.92})) is None, "the loss is what it was"
     close = scores | {100: [0.70, 0.71]}
-    assert findings.past_best(judged_at(close, {0: 2.3, 40: 0.9, 100: 1.2})) == "", "half a point is no fall"
-    errors = {0: [2.0], 40: [1.0], 100: [1.2]}
-    assert "(rmse 1, 1.2 at the end)" in findings.past_best(judged_at(errors, dict.fromkeys(errors, 1.0), errors=True))
-    assert findings.past_best(judged_at({0: [2.0], 100: [1.2]}, {0: 1.0, 100: 1.0}, errors=True)) == ""
-    unfinished = judged_at({0: [0.1], 40: [0.7]}, {0: 2.3, 40: 0.9})
-    assert findings.past_best(unfinished) == ""
-    nobody = judged_at({0: [math.nan], 100: [math.nan]}, {0: math.nan, 100: math.nan})
-    assert findings.past_best(nobody) == ""
+    assert findings.past_best(judged_at(close, {0: 2.3, 40: 0.9, 100: 1.2})) is None, "half a point is no fall"
+    errors = judged_at({0: [2.0], 40: [1.0], 100: [1.2]}, {0: 1.0, 40: 1.0, 100: 1.0}, errors=True)
+    late = findings.past_best(errors)
+    assert late is not None and late.how == "rmse 1, 1.2 at the end"
+    assert findings.past_best(judged_at({0: [2.0], 100: [1.2]}, {0: 1.0, 100: 1.0}, errors=True)) is None
+    assert findings.past_best(judged_at({0: [0.1], 40: [0.7]}, {0: 2.3, 40: 0.9})) is None, "not finished"
+    assert findings.past_best(judged_at({0: [math.nan], 100: [math.nan]}, {0: math.nan, 100: math.nan})) is None, (
+        "no global model"
+    )

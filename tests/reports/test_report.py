@@ -16,6 +16,7 @@ from fedtier.experiments.session import stops
 from fedtier.methods import registry
 from fedtier.reports import charts as charts_of
 from fedtier.reports import load_runs, page, plots, style
+from fedtier.reports.findings import Late
 from fedtier.storage.checksums import stamped
 
 from ..small_runs import METHODS
@@ -214,3 +215,14 @@ def test_a_folder_without_runs_an_unknown_baseline_and_a_damaged_file_are_refuse
     (tmp_path / "bad" / "clients.json").write_text("[{")
     with pytest.raises(FedtierError, match=r"clients\.json: is damaged"):
         load_runs.load_runs([tmp_path / "bad"])
+
+
+def test_a_page_names_whose_global_model_was_better_before_the_end(outcome, monkeypatch):
+    curves = [load_runs.load_run(cell.folder) for cell in outcome.comparison.cells]
+    assert "clearly better before the end" not in page.page(curves)
+    late = Late(40, "71.0 %, 2.0 points above the last", "fedtier search a <b> --over run.rounds=20,40")
+    monkeypatch.setattr(page.findings, "past_best", lambda curve: late if curve.name == "fedavg" else None)
+    text = page.page(curves)
+    fedavg = next(curve for curve in curves if curve.name == "fedavg")
+    assert f"before the end: {fedavg.method} at round 40 (71.0 %, 2.0 points above the last)." in text
+    assert "<code>fedtier search a &lt;b&gt; --over run.rounds=20,40</code>" in text

@@ -11,6 +11,7 @@ from fedtier.experiments.config import load_config
 from fedtier.experiments.label_counts import count_labels
 from fedtier.experiments.session import Result
 from fedtier.reports import clients, terminal
+from fedtier.reports.findings import Late
 
 from ..small_runs import METHODS, SHORT, options
 
@@ -35,6 +36,15 @@ def test_a_run_is_readable_at_80_columns_and_names_its_worst_client(result, monk
     *_, where, after = out.splitlines()
     assert where == f"results: {result.folder}" and after == f"next: fedtier report {result.folder} --out report.html"
     assert ("│ mean │" in out) == (seeds > 1)
+
+
+def test_a_run_that_was_better_before_its_end_says_so_with_a_command_that_no_line_breaks(result, monkeypatch):
+    late = Late(40, "71.0 %, 2.0 points above the last", f"fedtier search {result.folder}/config.toml --over run.rounds=20,40")
+    assert "fewer rounds" not in plain(terminal.run_table(result))
+    monkeypatch.setattr(terminal, "past_best", lambda curve: late)
+    out = plain(terminal.run_table(result))
+    assert widest(out) <= 80 and "was best at round 40" in out.replace("\n", " ")
+    assert f"to choose them without the test rows: {late.search}" in out.splitlines()
 
 
 def test_a_search_says_that_points_are_level_and_how_few_rows_judge():

@@ -136,8 +136,16 @@ def reached(curve: Curve) -> str:
     return f"{curve.method} on {curve.config.data.title}{where} reached {what}{joined(parts)} ({sure})."
 
 
-def past_best(curve: Curve) -> str:
-    """That the global model was clearly better at an earlier evaluation, in words; empty where it was not."""
+class Late(NamedTuple):
+    """A global model that was clearly better at an earlier evaluation."""
+
+    round: int
+    how: str  # much better
+    search: str  # the command that chooses the rounds without the test rows
+
+
+def past_best(curve: Curve) -> Late | None:
+    """When the global model was at its best on the test rows; None where it is not clearly past that at the end."""
     last, seeds = curve.config.run.rounds, {row["seed"] for row in curve.final()}
 
     def means(metric: str) -> dict[int, float]:
@@ -149,17 +157,16 @@ def past_best(curve: Curve) -> str:
 
     score, loss = (means("rmse"), means("rmse")) if curve.errors else (means("global"), means("loss"))
     if not score:
-        return ""
+        return None
     best = min(score, key=lambda number: score[number] if curve.errors else -score[number])
     fallen = curve.errors or score[best] - score[last] >= FALLEN
     if not (fallen and loss[last] > GROWN * loss[best]):
-        return ""
+        return None
     above = f"{score[best]:.1f} %, {score[best] - score[last]:.1f} points above the last"
     how = f"rmse {score[best]:.3g}, {score[last]:.3g} at the end" if curve.errors else above
     tried = ",".join(str(number) for number in sorted({max(1, best // 2), max(1, best), last}))
     search = f"fedtier search {curve.folder / 'config.toml'} --set data.validation_share=0.1 --over run.rounds={tried}"
-    rest = f"fewer rounds would do, or steps that fall; `{search}` chooses without looking at them."
-    return f"On the test rows the global model was best at round {best} ({how}): {rest}"
+    return Late(best, how, search)
 
 
 def over_settings(found: Sequence[Lead]) -> str:

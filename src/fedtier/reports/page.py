@@ -42,7 +42,10 @@ def page(curves: Sequence[Curve], baseline: str | None = None) -> str:
     look = looks(curves)
     groups = settings(curves)
     title = _title(curves)
-    parts = [f'<h1>{escape(title)}</h1><p class="finding">{escape(finding(curves))}</p><p>{escape(_words(curves))}</p>']
+    parts = [
+        f'<h1>{escape(title)}</h1><p class="finding">{escape(finding(curves))}</p><p>{escape(_words(curves))}</p>',
+        _late(curves),
+    ]
     if len(groups) > 1:
         parts.append(f'<h2 class="first">All settings</h2>{page_tables.results(outcome(curves, baseline))}')
     for number, (setting, members) in enumerate(groups.items()):
@@ -71,7 +74,21 @@ def finding(curves: Sequence[Curve]) -> str:
     if len({curve.method for curve in curves}) > 1:
         return findings.sentence(outcome(curves))
     more = f" {len(curves) - 3} more settings are below." if len(curves) > 3 else ""
-    return " ".join(f"{findings.reached(curve)} {findings.past_best(curve)}".rstrip() for curve in curves[:3]) + more
+    return " ".join(findings.reached(curve) for curve in curves[:3]) + more
+
+
+def _late(curves: Sequence[Curve]) -> str:
+    """Whose global model was clearly better before the end, and how the rounds can be chosen; empty where nobody's was."""
+    found = [(curve, late) for curve in curves if (late := findings.past_best(curve))]
+    if not found:
+        return ""
+    each = [
+        f"{curve.method}{f', {curve.setting},' if curve.setting else ''} at round {late.round} ({late.how})"
+        for curve, late in found
+    ]
+    words = f"On the test rows a global model was clearly better before the end: {'; '.join(each)}."
+    choose = "How many rounds are best can be found without these rows"
+    return f"<p>{escape(words)} {choose}: <code>{escape(found[0][1].search)}</code></p>"
 
 
 def draw(curves: Sequence[Curve], folder: Path) -> list[Path]:
