@@ -186,3 +186,13 @@ def test_a_model_that_was_clearly_better_before_is_told_and_one_that_wavers_is_n
     assert findings.past_best(judged_at({0: [math.nan], 100: [math.nan]}, {0: math.nan, 100: math.nan})) is None, (
         "no global model"
     )
+
+
+def test_no_command_is_given_for_rows_that_no_command_has(tmp_path):
+    """Those of sites, and those that a Python program holds."""
+    curve = judged_at({0: [0.1], 40: [0.7], 100: [0.6]}, {0: 2.3, 40: 0.9, 100: 1.2})._replace(folder=tmp_path)
+    assert findings.past_best(curve).search
+    data = curve.config.data.model_copy(update={"name": "python:arrays"})
+    assert findings.past_best(curve._replace(config=curve.config.model_copy(update={"data": data}))).search == ""
+    (tmp_path / "wire.json").write_text("{}")
+    assert findings.past_best(curve).search == ""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..experiments.comparison import METRICS
 from ..experiments.metric_row import Row
 from ..experiments.outcomes import Interval, Outcome, interval, paired, resampling_ratio, score, values
+from ..own_code.held import PREFIX
 from .load_runs import Curve
 
 PLACES = {
@@ -141,7 +142,7 @@ class Late(NamedTuple):
 
     round: int
     how: str  # much better
-    search: str  # the command that chooses the rounds without the test rows
+    search: str  # the command that chooses the rounds without the test rows; empty where no command has the rows
 
 
 def past_best(curve: Curve) -> Late | None:
@@ -166,7 +167,8 @@ def past_best(curve: Curve) -> Late | None:
     how = f"rmse {score[best]:.3g}, {score[last]:.3g} at the end" if curve.errors else above
     tried = ",".join(str(number) for number in sorted({max(1, best // 2), max(1, best), last}))
     search = f"fedtier search {curve.folder / 'config.toml'} --set data.validation_share=0.1 --over run.rounds={tried}"
-    return Late(best, how, search)
+    elsewhere = (curve.folder / "wire.json").exists() or f'"{PREFIX}' in curve.config.toml()  # at sites, or in a program
+    return Late(best, how, "" if elsewhere else search)
 
 
 def over_settings(found: Sequence[Lead]) -> str:

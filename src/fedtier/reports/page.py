@@ -87,8 +87,9 @@ def _late(curves: Sequence[Curve]) -> str:
         for curve, late in found
     ]
     words = f"On the test rows a global model was clearly better before the end: {'; '.join(each)}."
-    choose = "How many rounds are best can be found without these rows"
-    return f"<p>{escape(words)} {choose}: <code>{escape(found[0][1].search)}</code></p>"
+    search = next((late.search for _, late in found if late.search), "")
+    choose = f" How many rounds are best can be found without these rows: <code>{escape(search)}</code>" if search else ""
+    return f"<p>{escape(words)}{choose}</p>"
 
 
 def draw(curves: Sequence[Curve], folder: Path) -> list[Path]:

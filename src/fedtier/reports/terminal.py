@@ -115,7 +115,7 @@ def _late(curve: Curve) -> list[str]:
     if late is None:
         return []
     words = f"on the test rows the global model was best at round {late.round} ({late.how}): fewer rounds would do"
-    return [folded(words), f"to choose them without the test rows: {late.search}"]
+    return [folded(words), *([f"to choose them without the test rows: {late.search}"] if late.search else [])]
 
 
 def _new_clients(final: list[Row]) -> list[str]:
