@@ -123,15 +123,19 @@ def test_how_many_rounds_are_best_is_searched_where_there_are_several_to_choose_
 
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", found)
     tables = {"methods": [{"name": "fedavg", "search": {"client_lr": [0.01, 0.1]}}], "compare": {"search_rounds": [50, 12, 5]}}
+    few = "; only 10 validation rows judged, small differences mean nothing"
     (cell,) = tune_cells(make_comparison(tables, tmp_path, ["run.rounds=20"]), Progress()).cells
     assert searched == [5, 12, 20]
     assert cell.config.run.rounds == 12 and cell.config.method.options["client_lr"] == 0.1, "the fewest of equally good rounds"
-    assert cell.tuned == "best of 6 points on validation rows, 2 seeds: client_lr = 0.1, run.rounds = 12"
+    assert (
+        cell.tuned
+        == "best of 2 points x 3 numbers of rounds on validation rows, 2 seeds: client_lr = 0.1, run.rounds = 12" + few
+    )
     tune_cells(make_comparison(tables | {"compare": {"search_rounds": [5, 12]}}, tmp_path, ["run.rounds=20"]), Progress())
     assert searched == [5, 12, 20], "what was tried before is found again, whatever stands beside it"
     accuracy[20] = [0.9, 0.1]
     (cell,) = tune_cells(make_comparison(tables, tmp_path / "other", ["run.rounds=20"]), Progress()).cells
-    assert cell.config.run.rounds == 20 and cell.tuned.endswith("run.rounds = 20; run.rounds at an end of the grid")
+    assert cell.config.run.rounds == 20 and cell.tuned.endswith("run.rounds = 20; run.rounds at an end of the grid" + few)
     for wrong in ([], [60], [60, 60], [60, 0], [True], "60", 1.5):
         with pytest.raises(FedtierError, match=r"compare\.search_rounds"):
             make_comparison(tables | {"compare": {"search_rounds": wrong}}, tmp_path)

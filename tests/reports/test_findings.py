@@ -196,3 +196,8 @@ def test_no_command_is_given_for_rows_that_no_command_has(tmp_path):
     assert findings.past_best(curve._replace(config=curve.config.model_copy(update={"data": data}))).search == ""
     (tmp_path / "wire.json").write_text("{}")
     assert findings.past_best(curve).search == ""
+
+
+def test_a_model_that_was_best_before_training_gets_no_advice_on_rounds():
+    late = findings.past_best(judged_at({0: [0.3], 40: [0.2], 100: [0.1]}, {0: 2.0, 40: 3.0, 100: 4.0}))
+    assert late is not None and late.round == 0 and not late.search and "smaller steps" in late.advice

@@ -226,3 +226,16 @@ def test_a_page_names_whose_global_model_was_better_before_the_end(outcome, monk
     fedavg = next(curve for curve in curves if curve.name == "fedavg")
     assert f"before the end: {fedavg.method} at round 40 (71.0 %, 2.0 points above the last)." in text
     assert "<code>fedtier search a &lt;b&gt; --over run.rounds=20,40</code>" in text
+
+
+def test_rounds_that_were_searched_for_a_method_make_no_setting(outcome, tmp_path):
+    for name, rounds in (("fedavg", 7), ("server_only", 9)):
+        cell = next(cell for cell in outcome.comparison.cells if cell.config.method.name == name)
+        config = cell.config.model_copy(update={"run": cell.config.run.model_copy(update={"rounds": rounds})})
+        shutil.copytree(cell.folder, tmp_path / name)
+        (tmp_path / name / "config.toml").write_text(config.toml())
+    apart = {curve.setting for curve in load_runs.load_runs([tmp_path])}
+    assert apart == {"rounds = 7", "rounds = 9"}
+    for file in tmp_path.glob("*/labels.json"):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"own_rounds": True}))
+    assert {curve.setting for curve in load_runs.load_runs([tmp_path])} == {""}

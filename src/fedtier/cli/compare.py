@@ -61,6 +61,8 @@ def compare(
     wanted = chosen_cells(wanted, only)
     prepare_jax()
     shown = progress()
+    if not tune and isinstance(wanted.search_rounds, tuple):
+        shown.say("compare.search_rounds is for --tune: without it every method runs the rounds of its configuration")
     if jobs != 1:
         run_in_processes(wanted, jobs, shown, tune=tune, any_version=any_version)
     outcome = run_cells(tune_cells(wanted, shown) if tune else wanted, shown, any_version=any_version)

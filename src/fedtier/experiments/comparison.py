@@ -80,6 +80,7 @@ class Cell(NamedTuple):
     folder: Path
     tuned: str = ""  # how its settings were found, where they were searched
     grid: Grid | None = None  # what is to be searched; None: the method's own grid, {}: nothing
+    own_rounds: bool = False  # its run.rounds were searched too, and are the method's, not the setting's
 
 
 class Comparison(NamedTuple):
@@ -166,8 +167,8 @@ def _search_rounds(given: Any) -> SearchRounds:
     several = given if isinstance(given, list) else [] if given is None else [given]
     right = all(type(rounds) is int and rounds > 0 for rounds in several)
     right = right and (not isinstance(given, list) or len(set(given)) == len(given) > 1)
-    rule = "must be a number of rounds, or a list of two or more different ones"
-    require(right, "compare.search_rounds", given, rule, "60, or [60, 120, 250]")
+    rule = "must be a whole number of rounds, 1 or more, or a list of two or more different ones"
+    require(right, "compare.search_rounds", given, rule, "60: a shorter search; [60, 120, 250]: the rounds are searched too")
     return tuple(sorted(given)) if isinstance(given, list) else given
 
 

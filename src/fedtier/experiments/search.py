@@ -37,6 +37,7 @@ from .grids import SEARCHABLE, STEPS, Grid, Value, checked_grid, shape, written
 from .metrics import Scores, evaluated_clients, measure_of, personal_steps, scores_of, spread
 from .tables import TABLES, Config
 
+FEW_ROWS = 50  # validation rows below which a search says how few judge
 SHARE = 0.1  # of the training rows, where the configuration names none
 SWITCHES = ("fine_tune",)  # 0 is not a small number but another program
 

@@ -28,7 +28,7 @@ from .data import load_raw
 from .grids import Grid, Value, at_an_end, points_of, written
 from .origin import code_of
 from .progress import Progress
-from .search import run_search
+from .search import FEW_ROWS, run_search
 from .tables import Config
 
 SEEDS = 2  # of the cell, from the first on
@@ -83,6 +83,7 @@ def _tuned(cell: Cell, rounds: SearchRounds, digest: Callable[[Config], str], pr
     several = sorted({min(cell.config.run.rounds, one) for one in rounds}) if isinstance(rounds, tuple) else []
     searched = [_searched(cell.config, one) for one in several or [rounds if isinstance(rounds, int) else None]]
     tried = [_points(cell, config, grid, digest(cell.config), progress) for config in searched]
+    lengths = f" x {len(several)} numbers of rounds" if several else ""
     length, best = max(enumerate(found[0] for found in tried), key=lambda one: one[1].score)  # the fewest rounds of equals
     given = cell.config.method.options
     values: dict[str, Any] = {key: written(given, key, value) for key, value in best.options.items()}
@@ -94,15 +95,22 @@ def _tuned(cell: Cell, rounds: SearchRounds, digest: Callable[[Config], str], pr
         config = config.model_copy(update={"run": config.run.model_copy(update={"rounds": several[length]})})
     elif searched[0].run.rounds < config.run.rounds:
         shorter = f", {searched[0].run.rounds} rounds"
+    found = f"best of {len(tried[0])} points{lengths} on validation rows, {SEEDS} seeds{shorter}: {_told(values, ends, best)}"
+    folder = cell.folder.parent / cell_name(config)
+    return cell._replace(config=config, folder=folder, tuned=found, own_rounds=bool(several))
+
+
+def _told(values: dict[str, Any], ends: list[str], best: Tried) -> str:
     words = ", ".join(f"{key} = {value}" for key, value in values.items())
     end = f"; {' and '.join(ends)} at an end of the grid" if ends else ""
-    found = f"best of {sum(map(len, tried))} points on validation rows, {SEEDS} seeds{shorter}: {words}{end}"
-    return cell._replace(config=config, folder=cell.folder.parent / cell_name(config), tuned=found)
+    few = f"; only {best.judged} validation rows judged, small differences mean nothing" if best.judged < FEW_ROWS else ""
+    return words + end + few
 
 
 class Tried(NamedTuple):
     options: dict[str, Value]
     score: tuple[float, float]  # global, personal; more is better
+    judged: int  # validation rows of a seed that judge the global model
 
 
 def _points(cell: Cell, config: Config, grid: Grid, data: str, progress: Progress) -> list[Tried]:
@@ -119,7 +127,8 @@ def _points(cell: Cell, config: Config, grid: Grid, data: str, progress: Progres
     def score(point: dict[str, Any], of: str) -> float:
         return -math.inf if point[of] is None else sign * point[of]
 
-    return [Tried(point["options"], (score(point, "global"), score(point, "personal"))) for point in found["points"]]
+    judged = found["judged"]
+    return [Tried(point["options"], (score(point, "global"), score(point, "personal")), judged) for point in found["points"]]
 
 
 def _search(config: Config, grid: Grid, file: Path) -> None:
@@ -130,7 +139,8 @@ def _search(config: Config, grid: Grid, file: Path) -> None:
 
     points = [{"options": p.options, "global": mean(p.overall), "personal": mean(p.personal)} for p in found.points]
     make_folder(file.parent)
-    write_whole(file, json.dumps({"measure": found.measure, "points": points}, indent=1, allow_nan=False).encode())
+    content = {"measure": found.measure, "judged": found.judged, "points": points}
+    write_whole(file, json.dumps(content, indent=1, allow_nan=False).encode())
 
 
 def _searched(config: Config, most: int | None) -> Config:

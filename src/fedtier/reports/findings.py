@@ -142,7 +142,11 @@ class Late(NamedTuple):
 
     round: int
     how: str  # much better
-    search: str  # the command that chooses the rounds without the test rows; empty where no command has the rows
+    search: str  # the command that chooses the rounds without the test rows; empty where none can
+
+    @property
+    def advice(self) -> str:
+        return "fewer rounds would do" if self.round else "it learnt nothing that helps there; try smaller steps"
 
 
 def past_best(curve: Curve) -> Late | None:
@@ -165,10 +169,10 @@ def past_best(curve: Curve) -> Late | None:
         return None
     above = f"{score[best]:.1f} %, {score[best] - score[last]:.1f} points above the last"
     how = f"rmse {score[best]:.3g}, {score[last]:.3g} at the end" if curve.errors else above
-    tried = ",".join(str(number) for number in sorted({max(1, best // 2), max(1, best), last}))
+    tried = ",".join(str(number) for number in sorted({max(1, best // 2), best, last}))
     search = f"fedtier search {curve.folder / 'config.toml'} --set data.validation_share=0.1 --over run.rounds={tried}"
     elsewhere = (curve.folder / "wire.json").exists() or f'"{PREFIX}' in curve.config.toml()  # at sites, or in a program
-    return Late(best, how, "" if elsewhere else search)
+    return Late(best, how, "" if elsewhere or best == 0 else search)
 
 
 def over_settings(found: Sequence[Lead]) -> str:

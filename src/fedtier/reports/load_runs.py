@@ -197,8 +197,10 @@ def _keys(config: Config) -> Keys:
 
 def _named(runs: list[Curve]) -> list[Curve]:
     all_keys = [_keys(run.config) for run in runs]
-    of_setting = [{k: v for k, v in keys.items() if not _of_method(k) and k not in NO_MATTER} for keys in all_keys]
-    of_method = [{k: v for k, v in keys.items() if _of_method(k)} for keys in all_keys]
+    searched = [(read_json(run.folder / LABELS_FILE) or {}).get("own_rounds", False) for run in runs]
+    both = list(zip(all_keys, searched, strict=True))
+    of_setting = [{k: v for k, v in keys.items() if not _of_method(k, own) and k not in NO_MATTER} for keys, own in both]
+    of_method = [{k: v for k, v in keys.items() if _of_method(k, own)} for keys, own in both]
     apart = _differing(of_setting)
     out = []
     for run, setting, own in zip(runs, of_setting, of_method, strict=True):
@@ -230,8 +232,9 @@ def _labelled(runs: list[Curve]) -> list[Curve]:
     return named if same_settings and told_apart else runs
 
 
-def _of_method(key: tuple[str, str]) -> bool:
-    return key in OF_METHOD or key[0] == "method"
+def _of_method(key: tuple[str, str], own_rounds: bool) -> bool:
+    """Rounds that were searched for a method are its own: they do not make a setting."""
+    return key in OF_METHOD or key[0] == "method" or (own_rounds and key == ("run", "rounds"))
 
 
 def _differing(tables: list[Keys]) -> list[tuple[str, str]]:

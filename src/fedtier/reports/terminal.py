@@ -13,7 +13,7 @@ from ..experiments.label_counts import LabelCounts
 from ..experiments.metric_row import Row
 from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
 from ..experiments.profile import PHASES, Profile
-from ..experiments.search import Search
+from ..experiments.search import FEW_ROWS, Search
 from ..experiments.session import Result
 from ..own_code.check_file import Checked
 from ..own_code.naming import short
@@ -27,12 +27,13 @@ from .strict_json import known
 from .tables import decimals, note
 
 Part = Table | str
-FEW_ROWS = 50  # validation rows below which a search says how few judge
 
 
 def final_object(result: Result) -> dict[str, object]:
     """What `fedtier run --json` prints: the folder, the seeds and one final row per seed."""
-    return {"run": str(result.folder), "seeds": [row["seed"] for row in result.final], "final": result.final}
+    late = past_best(load_run(result.folder))
+    best = {"best_round": late.round} if late else {}  # on the test rows; only where it was clearly better than the end
+    return {"run": str(result.folder), "seeds": [row["seed"] for row in result.final], "final": result.final, **best}
 
 
 class Column(NamedTuple):
@@ -114,7 +115,7 @@ def _late(curve: Curve) -> list[str]:
     late = past_best(curve)
     if late is None:
         return []
-    words = f"on the test rows the global model was best at round {late.round} ({late.how}): fewer rounds would do"
+    words = f"on the test rows the global model was best at round {late.round} ({late.how}): {late.advice}"
     return [folded(words), *([f"to choose them without the test rows: {late.search}"] if late.search else [])]
 
 
