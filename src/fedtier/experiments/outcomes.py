@@ -120,10 +120,8 @@ def _write_labels(cell: Cell, files: RunFolder, baseline: str) -> None:
     """What the comparison calls the cell and its baseline, and how the cell was tuned, for reports; a name that says no more
     than the configuration is left empty."""
     method = cell.method if cell.method != cell.config.method.name else ""
-    labels = {"method": method, "setting": cell.setting, "baseline": baseline, "tuned": cell.tuned} | (
-        {"own_rounds": True} if cell.own_rounds else {}
-    )
-    files.write(LABELS_FILE, json.dumps(labels).encode())
+    how = {"tuned": cell.tuned, "own_rounds": cell.own_rounds}
+    files.write(LABELS_FILE, json.dumps({"method": method, "setting": cell.setting, "baseline": baseline, **how}).encode())
 
 
 def values(rows: list[Row], metric: str) -> np.ndarray:

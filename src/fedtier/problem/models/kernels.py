@@ -206,7 +206,7 @@ def _forward_kernel(pixels, *refs, form, size):
         sums, first = list(sums), y * form.taps
         parts = [_all_at(factors, cell + (first + x) * (form.deep * wide)) for x in range(form.taps)]
         for down, x in _pixels(form.taps):
-            patch = _at(pixels, corner + (y * form.line + down * form.line + x) * unit, known)
+            patch = _at(pixels, corner + ((y + down) * form.line + x) * unit, known)
             for right, tap in _uses(x, form.taps):
                 for part in parts[tap]:
                     sums[2 * down + right] += _dot(patch, part)
