@@ -1,5 +1,7 @@
 """Random crops and mirror images: against NumPy, at their addresses, and nothing where they are not asked for."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,12 +11,13 @@ from fedtier import keys
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments.assemble import assemble
-from fedtier.federation import View
+from fedtier.federation import View, sample
 from fedtier.keys import Tag
-from fedtier.methods import fedavg, projected_sgd
+from fedtier.methods import descent, fedavg, projected_sgd, registry
 from fedtier.methods.method import turn_of
+from fedtier.methods.personal import chosen, fine_tune
 from fedtier.methods.solvers import sgd
-from fedtier.problem import Rows, crop_and_flip, cross_entropy, softmax, supervised
+from fedtier.problem import Bilevel, Rows, crop_and_flip, cross_entropy, softmax, supervised
 
 SHAPE = (2, 12, 13)
 IMAGES = np.random.default_rng(0).integers(0, 256, (50, *SHAPE)).astype(np.uint8)
@@ -72,6 +75,62 @@ def test_a_methods_local_part_augments_and_without_it_nothing_changes():
     assert np.abs(ends[0] - ends[1]).max() > 1e-4
 
 
+LINEAR = Bilevel(  # losses that are linear in the inputs: a gradient is the mean of what it saw
+    f1=lambda x, rows: jnp.vdot(x, jnp.mean(rows.inputs, axis=0)),
+    f2=lambda x, y, spec: jnp.zeros(()),
+    h=lambda x, y, rows, spec: jnp.vdot(y, jnp.mean(rows.inputs, axis=0)),
+)
+
+
+def test_a_step_of_the_server_sees_the_minibatch_changed_at_its_own_address():
+    data = Rows(jnp.asarray(IMAGES, jnp.float32), jnp.zeros(50, jnp.int32))
+    view, key, augment = View(data, jnp.arange(50), jnp.asarray(0), jnp.asarray(50)), keys.root(2), crop_and_flip(SHAPE)
+    part = descent(1.0, steps=2, batch=5)
+
+    def end(part):
+        moved = part.step(LINEAR.f1, part.init(jnp.zeros(SHAPE)), jnp.zeros_like, view, 0, key)
+        return moved.x
+
+    wanted = {None: jnp.zeros(SHAPE), augment: jnp.zeros(SHAPE)}
+    for k in range(2):
+        address = keys.at(key, Tag.SERVER, k)
+        drawn = sample(view, address, 5)
+        wanted[None] -= jnp.mean(drawn.inputs, axis=0)
+        wanted[augment] -= jnp.mean(augment(drawn, keys.at(address, Tag.AUGMENT)).inputs, axis=0)
+    for one, x in wanted.items():
+        np.testing.assert_allclose(end(part._replace(augment=one)), x, rtol=1e-5)
+    assert np.abs(wanted[None] - wanted[augment]).max() > 1
+
+
+@pytest.mark.parametrize("wrapped", [lambda rule: rule, lambda rule: chosen(rule, 0.2)])
+def test_fine_tuning_sees_other_images_too(wrapped):
+    data = Rows(jnp.asarray(IMAGES / 255, jnp.float32), jnp.ones(50, jnp.int32))  # one label: a try serves
+    view = View(data, jnp.arange(50), jnp.asarray(0), jnp.asarray(50))
+    model = softmax(312, 2)
+    x, spec = model.init(keys.root(0)), type("Spec", (), {"step_scale": 1.0, "weight": 1.0})()
+    rule = wrapped(fine_tune(0.1, batch=4))
+    ends = [
+        one.on(supervised(cross_entropy(model)), None, 1)(x, x, view, spec, 3, keys.root(1)).weight
+        for one in (rule, rule.augmented(crop_and_flip(SHAPE)), rule.augmented(lambda rows, key: rows))
+    ]
+    assert np.abs(ends[0] - ends[1]).max() > 1e-4
+    np.testing.assert_array_equal(ends[0], ends[2])
+
+
+@pytest.mark.parametrize("name", ["zo_hfl", "server_only", "fedavg", "codistil", "feddf"])
+def test_all_steps_of_a_method_get_the_same_images(name, monkeypatch):
+    """In every part that makes steps; a method where one of them was left out would compare unfairly."""
+    seen, row = {}, registry.entry(name)
+    spied = row._replace(factory=functools.wraps(row.factory)(lambda problem, **parts: seen.update(parts)))
+    monkeypatch.setattr(registry, "averaged", lambda method, power: method)
+    monkeypatch.setattr(registry, "projected", lambda method, count: method)
+    augment, given = crop_and_flip(SHAPE), {"fine_tune": 0.1} if "personal" in registry.part_names(name) else {}
+    registry.make(spied, LINEAR, given, augment=augment)
+    parts = [seen[part] for part in ("local", "server") if part in seen]
+    parts += [seen["personal"].local] if "personal" in seen else []
+    assert parts and all(part.augment is augment for part in parts)
+
+
 def test_the_border_must_fit_into_the_image():
     for shape in ((1, 4, 9), (12,)):
         with pytest.raises(FedtierError, match="shape"):
@@ -80,7 +139,7 @@ def test_the_border_must_fit_into_the_image():
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [(["data.name=synthetic", "data.partition=natural"], "images"), (["method.name=server_only"], "no local steps")],
+    [(["data.name=synthetic", "data.partition=natural"], "images"), (["method.name=mocha"], "no steps that could see")],
 )
 def test_a_configuration_that_cannot_augment_is_refused(settings, words):
     config = configuration.load_config(None, ["data.augment=true", *settings])

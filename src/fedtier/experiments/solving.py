@@ -85,13 +85,13 @@ def made(
 
 
 def augment_of(config: Config, dataset: Dataset) -> Augment | None:
-    """What the clients' local steps see in place of the stored images; None: the images themselves."""
+    """What training steps see in place of the stored images; None: the images themselves."""
     if not config.data.augment:
         return None
     rule = "is for images [channels, height, width]"
     require(len(dataset.shape) == 3, "data.augment", True, f"{rule}; these rows have the shape {dataset.shape}", "leave it out")
-    fits = "local" in registry.part_names(config.method.entry)
-    require(fits, "data.augment", True, f"{config.method.name} has no local steps that could see other images", "leave it out")
+    fits = {"local", "server"} & set(registry.part_names(config.method.entry))
+    require(fits, "data.augment", True, f"{config.method.name} has no steps that could see other images", "leave it out")
     require(config.method.solver is None, "data.augment", True, "a solver of your own sees the stored images", "leave it out")
     with called({"shape": "data.augment"}):
         return crop_and_flip(dataset.shape)

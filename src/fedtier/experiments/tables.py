@@ -143,7 +143,9 @@ class Data(Table):
     )  # fmt: skip
 
     augment: bool = described(
-        False, "Whether the clients' local steps see images cut out at random (4 pixels either way) and mirrored at random.",
+        False,
+        "Whether training steps, the clients' and the server's, see images cut out at random (4 pixels either way) and "
+        "mirrored at random.",
         example=True,
     )  # fmt: skip
 

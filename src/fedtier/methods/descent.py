@@ -22,6 +22,7 @@ from .. import keys, trees
 from ..errors import NOTHING, FedtierError, not_negative, require, whole
 from ..federation import View, sample
 from ..keys import Tag
+from ..problem import Augment
 from ..schedules import Schedule, StepSize, as_schedule, constant
 from .outline import is_outlined
 
@@ -42,6 +43,7 @@ class ServerDescent(NamedTuple):
     batch: int
     averaging: int
     trust: float
+    augment: Augment | None = None  # what steps see in place of the stored rows
 
     def init(self, x: PyTree) -> Descent:
         _refuse_ascent(self.optimiser, x)
@@ -60,8 +62,7 @@ class ServerDescent(NamedTuple):
 
         def once(k: ArrayLike, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             x, memory = carry
-            rows = sample(view, keys.at(key, Tag.SERVER, k), self.batch)
-            own = jax.grad(loss)(x, rows)
+            own = jax.grad(loss)(x, self.rows(view, keys.at(key, Tag.SERVER, k)))
             g = _shortened(pull(x), self.trust * trees.norm(own)) if self.trust else pull(x)
             update, memory = self.optimiser.update(trees.add(own, g), memory, x, round=round)  # Alg. 1, line 9
             return trees.add(x, update), memory
@@ -72,6 +73,11 @@ class ServerDescent(NamedTuple):
             return Descent(x, memory, ())
         share = (self.averaging + 1.0) / (round + self.averaging + 1.0)
         return Descent(x, memory, trees.axpy(share, trees.sub(x, server.average), server.average))
+
+    def rows(self, view: View, key: Key[Array, ""]) -> PyTree:
+        """A minibatch as a step sees it."""
+        rows = sample(view, key, self.batch)
+        return rows if self.augment is None else self.augment(rows, keys.at(key, Tag.AUGMENT))
 
     def model(self, server: Descent) -> PyTree:
         return server.average if self.averaging else server.x

@@ -21,7 +21,7 @@ from ..errors import FedtierError
 from ..errors import share as open_share
 from ..federation import View, mean_over_rows
 from ..keys import Tag
-from ..problem import Bilevel, everywhere
+from ..problem import Augment, Bilevel, everywhere
 from ..schedules import StepSize
 from .method import ClientSpec, PersonalModel, Turn
 from .solvers import LowerLevel, ProjectedSgd, projected_sgd
@@ -35,6 +35,7 @@ class PersonalRule(NamedTuple):
     """(problem, the method's lower level if it has one, solves) -> personal(x, start, view, spec, steps, key), which may take
     `solves` times `steps` local steps."""
     local: ProjectedSgd | None = None  # the solver of its own steps, where it makes some
+    augmented: Callable[[Augment], PersonalRule] | None = None  # the same rule, whose own steps see other images
 
 
 def lower_level() -> PersonalRule:
@@ -50,17 +51,17 @@ def lower_level() -> PersonalRule:
     return PersonalRule("lower_level", on)
 
 
-def fine_tune(step: StepSize, *, batch: int = 32) -> PersonalRule:
+def fine_tune(step: StepSize, *, batch: int = 32, augment: Augment | None = None) -> PersonalRule:
     """x after local steps on f1 and the client's own rows, inside Y where the method has a lower level: for a large
     proximity, which serves the global model and holds y_i(x) close to it. A number is a constant step; "inverse(0.1)" is
-    0.1/(t + 1). Steps are `bounded`, for every method alike."""
-    local = projected_sgd(step, batch=batch, bounded=True)
+    0.1/(t + 1). Steps are `bounded`, for every method alike. `augment`: what they see in place of the stored rows."""
+    local = projected_sgd(step, batch=batch, bounded=True)._replace(augment=augment)
 
     def on(problem: Bilevel, solve: LowerLevel | None, solves: int) -> LowerLevel:
         tune = local.lower_level(problem._replace(h=lambda x, y, rows, spec: problem.f1(y, rows), solve=None))
         return lambda x, start, view, spec, steps, key: tune(x, start, view, spec, solves * steps, key)
 
-    return PersonalRule("fine_tune", on, local)
+    return PersonalRule("fine_tune", on, local, lambda augment: fine_tune(step, batch=batch, augment=augment))
 
 
 def global_model() -> PersonalRule:
@@ -91,7 +92,9 @@ def chosen(rule: PersonalRule, share: float) -> PersonalRule:
 
         return choose
 
-    return PersonalRule(f"chosen {rule.name}", on, rule.local)
+    augmented = rule.augmented
+    with_augment = None if augmented is None else lambda augment: chosen(augmented(augment), share)
+    return PersonalRule(f"chosen {rule.name}", on, rule.local, with_augment)
 
 
 def held_back(view: View, share: float) -> tuple[View, View]:

@@ -104,9 +104,9 @@ def make(
     learner: Learner | None = None,
 ) -> Method:
     """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused. A program may also
-    give whole parts, such as server=descent(...), in place of their keys. `augment` and `private` are for the part `local`,
-    `check` for the part `personal`, the share of `chosen`, or for a method that has a `check` of its own; `learner` are models
-    of the clients' own, for a method that has a place for them."""
+    give whole parts, such as server=descent(...), in place of their keys. `augment` is for all parts that make steps, `private`
+    for the part `local`, `check` for the part `personal`, the share of `chosen`, or for a method that has a `check` of its own;
+    `learner` are models of the clients' own, for a method that has a place for them."""
     known, row, kinds = options(name), entry(name), part_names(name)
     whole = {key: value for key, value in given.items() if key in kinds and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
@@ -120,7 +120,7 @@ def make(
         _check_type(key, value, hints[key])
     parts = row.flat(**{key: value for key, value in given.items() if key not in whole}) | whole
     if augment is not None:
-        parts["local"] = parts["local"]._replace(augment=augment)
+        parts |= _augmented(parts, augment)
     if private is not None:
         parts["local"] = parts["local"]._replace(private=private)
     if check:
@@ -131,6 +131,13 @@ def make(
     power = parts.pop("averaging", 0) if ours else 0  # where the server has no descent that averages
     count = parts.pop("projection", 0) if ours else 0
     return averaged(projected(row.factory(problem, **parts), count), power)
+
+
+def _augmented(parts: dict[str, Any], augment: Augment) -> dict[str, Any]:
+    """Those parts whose steps are on rows, with `augment`: the clients', the server's, those of a personal model."""
+    steps = {name: parts[name]._replace(augment=augment) for name in ("local", "server") if name in parts}
+    rule = parts.get("personal")
+    return steps if rule is None or rule.augmented is None else steps | {"personal": rule.augmented(augment)}
 
 
 def sketch(name: str | Entry, given: dict[str, Any], *, central: bool = True, model: Model | None = None) -> Method:
