@@ -56,7 +56,25 @@ def test_a_search_says_that_points_are_level_and_how_few_rows_judge():
     assert "the first 2 points are level" in said and "only 8 validation rows judge" in said
     said = plain(terminal.search_table(search.Search(config, points[1:], 1.0, "accuracy", judged=50)))
     assert "level" not in said and "only" not in said
+    assert "at an end" not in said  # two values: each is an end
     assert "validation rows" in count_labels(config).said[0] and "test rows" in count_labels(load_config()).said[0]
+
+
+def test_a_search_names_the_keys_whose_best_value_is_the_last_that_was_tried():
+    config = load_config(settings=["data.validation_share=0.1"])
+
+    def ends(*options):
+        points = [search.Point(one, np.asarray([0.9 - k / 10]), np.asarray([0.5])) for k, one in enumerate(options)]
+        found = search.Search(config, points, 1.0, "accuracy", judged=50)
+        return terminal.search_object(found)["at_an_end"], plain(terminal.search_table(found))
+
+    keys, said = ends(*({"run.rounds": r, "penalty": p} for r in (20, 10, 30) for p in (1.0, 3.0, 10.0)))
+    assert keys == ["penalty"] and "penalty at an end of what was tried" in said
+    keys, _ = ends(*({"run.rounds": r, "model.bias": b} for r in (30, 20, 10) for b in (True, False)))
+    assert keys == ["run.rounds"]
+    keys, said = ends(*({"client_lr": v, "method.guide": g} for v in (0.1, "inverse(0.1)", 0.2) for g in ("a", "b", "c")))
+    assert keys == [] and "at an end" not in said
+    assert ends(*({"run.tau": [1, k]} for k in range(3)))[0] == []  # lists have no ends
 
 
 def test_the_interval_below_a_run_is_that_of_its_seeds(result):

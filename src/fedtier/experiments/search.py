@@ -33,7 +33,7 @@ from ..methods import registry
 from ..schedules import shape_of, size_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
-from .grids import SEARCHABLE, STEPS, Grid, Value, checked_grid, shape, written
+from .grids import SEARCHABLE, STEPS, Grid, Value, at_an_end, checked_grid, shape, written
 from .metrics import Scores, evaluated_clients, measure_of, personal_steps, scores_of, spread
 from .tables import TABLES, Config
 
@@ -65,6 +65,15 @@ class Search(NamedTuple):
         """How many points at the top have the same scores; the order among them means nothing."""
         scores = [_score(point, self.measure) for point in self.points]
         return next((k for k, score in enumerate(scores) if score != scores[0]), len(scores))
+
+    @property
+    def ends(self) -> list[str]:
+        """The keys whose best value is the smallest or the largest of more than two; none among points that are level."""
+        first = self.points[0].options
+        tried = {key: [point.options[key] for point in self.points] for key in first}
+        ordered = {key: values for key, values in tried.items() if key in SEARCHABLE or all(map(_is_number, values))}
+        grid = {key: list(dict.fromkeys(values)) for key, values in ordered.items()}
+        return at_an_end(grid, first) if self.level == 1 else []
 
 
 class Order(NamedTuple):
@@ -242,6 +251,10 @@ def _score(point: Point, measure: str) -> tuple[float, float]:
     sign = 1.0 if measure == "accuracy" else -1.0
     first, second = (sign * float(scores.mean()) for scores in (point.overall, point.personal))
     return (-np.inf if np.isnan(first) else first), (-np.inf if np.isnan(second) else second)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _on_device(plan: Plan) -> Any:

@@ -195,7 +195,7 @@ def search_object(found: Search) -> dict[str, Json]:
         {"options": point.options, found.measure: point.overall.tolist(), "personal": point.personal.tolist()}
         for point in found.points
     ]
-    return known({"points": points, "seconds": found.seconds, "best": found.best})
+    return known({"points": points, "seconds": found.seconds, "best": found.best, "at_an_end": [*found.ends]})
 
 
 def search_toml(found: Search) -> str:
@@ -224,6 +224,8 @@ def search_table(found: Search) -> list[Part]:
     words = [f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
     if found.level > 1:
         words.append(f"the first {found.level} points are level: the configuration below has the first of them")
+    if found.ends:
+        words.append(f"{' and '.join(found.ends)} at an end of what was tried: the best may lie beyond")
     if found.judged < FEW_ROWS:
         words.append(f"only {found.judged} validation rows judge the global model: small differences mean nothing")
     return [table, *words]
