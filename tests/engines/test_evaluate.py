@@ -8,6 +8,7 @@ import pytest
 from fedtier import keys
 from fedtier.engines import Measure, compiled, messages, sweep
 from fedtier.errors import FedtierError
+from fedtier.federation import in_turn, mean_over_rows
 from fedtier.methods import METHODS, fedavg, scaffold
 from fedtier.methods.method import turn_of
 from fedtier.methods.solvers import projected_sgd
@@ -20,7 +21,7 @@ PROBLEM = supervised(cross_entropy(MODEL), penalty=1.0, proximity=0.3)
 CHOSEN, STEPS = np.asarray([7, 0, 3]), np.asarray([4, 0, 2])
 DEVICES = tuple(jax.devices())
 ADDRESSES = Measure(
-    of_model=lambda x, server, test: (server.size, test.size),
+    of_model=lambda x, server, test, total=in_turn: (server.size, test.size),
     of_client=lambda client, x, view, held, spec, turn: (
         view.size,
         held.size,
@@ -37,7 +38,7 @@ def personal(method):
     def of_client(client, x, view, held, spec, turn):
         return method.personal_model(client, x, view, spec, turn)
 
-    return Measure(lambda x, server, test: x, of_client)
+    return Measure(lambda x, server, test, total=in_turn: x, of_client)
 
 
 def several(federations):
@@ -81,7 +82,14 @@ def test_devices_that_share_seeds_or_clients_measure_what_one_device_measures(nu
     federations, method = [digits(seed=s) for s in range(number)], scaffold(PROBLEM)
     federation, key = several(federations), jnp.stack([keys.root(s) for s in range(number)])
     x = jax.tree.map(lambda a: jnp.stack([a] * number), MODEL.init(None))
-    measure, found = personal(method), []
+
+    def of_model(x, server, test, total=in_turn):
+        """Blocks of 32 rows: many for the server's, one or two for the test's; and none of nothing."""
+        windows = (server, test, test._replace(size=jnp.zeros_like(test.size)))
+        means = [mean_over_rows(lambda rows: jnp.sin(jnp.sum(rows.inputs, axis=-1)), view, 32, total) for view in windows]
+        return x, *means
+
+    measure, found = personal(method)._replace(of_model=of_model), []
     for devices in (DEVICES[:1], DEVICES, None):
         engine = compiled(method, seeds=True, devices=devices)
         found.append(engine.evaluate(engine.init(x, federation), federation, key, 0, STEPS, measure, CHOSEN))
@@ -104,7 +112,7 @@ def test_an_evaluation_is_compiled_once_for_all_rounds_and_states():
         traces.append(1)
         return view.size
 
-    engine, measure = compiled(method), Measure(lambda x, server, test: x, of_client)
+    engine, measure = compiled(method), Measure(lambda x, server, test, total=in_turn: x, of_client)
     state = engine.init(MODEL.init(None), federation)
     for number, steps in ((0, STEPS), (9, STEPS + 3)):
         engine.evaluate(state, federation, keys.root(number), number, steps, measure, CHOSEN)

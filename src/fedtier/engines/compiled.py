@@ -24,7 +24,7 @@ from ..errors import choice, require, whole
 from ..federation import Federation, Plan
 from ..methods import ring
 from ..methods.method import Method, turn_of, turns_of
-from .devices import as_many_as_hold, balance, dealt, everywhere, on_all
+from .devices import as_many_as_hold, balance, dealt, everywhere, on_all, total_over
 from .engine import (
     Engine,
     Measure,
@@ -41,6 +41,8 @@ from .engine import (
 )  # fmt: skip
 from .layout import Layout, each, layout_for, rows_of
 from .replies import MAGNITUDE, check_magnitude, judged, length
+
+JUDGED = 100  # rows that a model judges in the time of a local step, roughly
 
 Sharing = tuple[Device, ...]  # the devices that share the work; fewer than two: none do
 
@@ -239,9 +241,11 @@ class _Compiled:
             seen = federation.view(train)._replace(shown=shown)
             return measure.of_client(told, x, seen, federation.view(held), spec, turn)
 
-        windows = (trees.take(part, who) for part in (federation.train, federation.held, federation.spec))
-        of_clients = dealt(lambda members: each(one, members), (who, state.clients, *windows, steps), sharing)
-        return measure.of_model(x, federation.view(federation.server), federation.view(federation.test)), of_clients
+        train, held, spec = (trees.take(part, who) for part in (federation.train, federation.held, federation.spec))
+        members, work = (who, state.clients, train, held, spec, steps), JUDGED * steps + held.size
+        of_clients = dealt(lambda members: each(one, members), members, sharing, work=work)
+        rows = (federation.view(federation.server), federation.view(federation.test))
+        return measure.of_model(x, *rows, total_over(sharing)), of_clients
 
     # -- programs and places
 

@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Device
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .. import trees
 from ..errors import FedtierError, require, whole
+from ..federation import Total, in_turn
 
 AXIS, WHOLE = "parts", PartitionSpec()
 COPIES = 2**32
@@ -99,6 +100,25 @@ def dealt(
     me = jax.lax.axis_index(AXIS)
     out = function(idle(trees.take(members, hand[me]), filler[me]))
     return trees.map(lambda a: jax.lax.all_gather(a, AXIS, tiled=True)[seat], out)
+
+
+def total_over(devices: Sequence[Device]) -> Total:
+    """Sums inside `on_all(devices, ...)`: each device has every n-th term, all learn the others', and each adds them up in
+    their own order."""
+    many = len(devices)
+    if many < 2:
+        return in_turn
+
+    def total(each: Callable[[Int[Array, ""]], Float[Array, ""]], count: Int[Array, ""], most: int) -> Float[Array, ""]:
+        me = jax.lax.axis_index(AXIS)
+        mine = jax.lax.fori_loop(
+            0, (count - me + many - 1) // many, lambda j, terms: terms.at[me + j * many].set(each(me + j * many)),
+            jnp.zeros(most),
+        )  # fmt: skip
+        terms = jax.lax.psum(mine, AXIS)  # one device's number and zeros
+        return in_turn(lambda k: terms[k], count, most)
+
+    return total
 
 
 def balance(rows: int, devices: Sized) -> float:

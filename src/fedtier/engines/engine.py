@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from .. import keys, trees
 from ..errors import FedtierError, FedtierWarning, require, whole
-from ..federation import Federation, Plan, View
+from ..federation import Federation, Plan, Total, View, in_turn
 from ..methods import ring
 from ..methods.method import Method, Opening, Round, Turn
 from .replies import Replies
@@ -48,9 +48,10 @@ def replies_of(state: State) -> Replies:
 
 @runtime_checkable
 class ModelMeasure(Protocol):
-    """What is measured of the global model (None where the method has none), on the server's rows and on the test rows."""
+    """What is measured of the global model (None where the method has none), on the server's rows and on the test rows; `total`
+    is for `mean_over_rows`, and may share the rows among devices."""
 
-    def __call__(self, x: PyTree | None, server: View, test: View) -> PyTree: ...
+    def __call__(self, x: PyTree | None, server: View, test: View, total: Total = in_turn) -> PyTree: ...
 
 
 @runtime_checkable

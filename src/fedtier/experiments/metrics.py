@@ -19,7 +19,7 @@ from jaxtyping import Array, PyTree
 from .. import keys, trees
 from ..compilation import jitted
 from ..engines import Engine, Measure, State
-from ..federation import View, mean_over_rows
+from ..federation import Total, View, in_turn, mean_over_rows
 from ..keys import Tag
 from ..methods.method import Turn
 from ..problem import Model, Rows, residuals
@@ -82,17 +82,19 @@ def personal_quality(algorithm: Algorithm | Experiment, y: PyTree, view: View, h
     return quality(algorithm, y, held, model._replace(apply=lambda x, inputs: of(inputs)))
 
 
-def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View, model: Model | None = None) -> Quality:
+def quality(
+    algorithm: Algorithm | Experiment, x: PyTree | None, view: View, model: Model | None = None, total: Total = in_turn
+) -> Quality:
     """How well `x` predicts the rows of `view`, by the algorithm's model or another one."""
     model = model or algorithm.model
     if model is None or x is None:
         return Quality()
     if algorithm.dataset.task == "classification":
-        right = weighted_mean(lambda rows: jnp.argmax(model.apply(x, rows.inputs), axis=-1) == rows.labels, view)
+        right = weighted_mean(lambda rows: jnp.argmax(model.apply(x, rows.inputs), axis=-1) == rows.labels, view, total)
         return Quality(accuracy=right)
 
     def mean(function: Callable[[Rows], Values]) -> Array:
-        return weighted_mean(function, view)
+        return weighted_mean(function, view, total)
 
     squared, centre = mean(lambda rows: residuals(model, x, rows) ** 2), mean(lambda rows: rows.labels)
     variance = mean(lambda rows: (rows.labels - centre) ** 2)
@@ -100,27 +102,30 @@ def quality(algorithm: Algorithm | Experiment, x: PyTree | None, view: View, mod
     return Quality(rmse=jnp.sqrt(squared), mae=mean(lambda rows: jnp.abs(residuals(model, x, rows))), r2=known)
 
 
-def weighted_mean(function: Callable[[Rows], Values], view: View) -> Array:
+def weighted_mean(function: Callable[[Rows], Values], view: View, total: Total = in_turn) -> Array:
     """sum w_k function(row k) / sum w_k over the rows of `view`, as scikit-learn's sample_weight has it; the plain mean where
     rows have no weights; NaN where there are no rows, or all of them weigh nothing."""
+    mean = partial(mean_over_rows, view=view, total=total)
     if not isinstance(view.arrays, Rows) or view.arrays.weights is None:
-        return mean_over_rows(lambda rows: jnp.asarray(function(rows)), view)
-    return mean_over_rows(lambda rows: rows.weights * function(rows), view) / mean_over_rows(lambda rows: rows.weights, view)
+        return mean(lambda rows: jnp.asarray(function(rows)))
+    return mean(lambda rows: rows.weights * function(rows)) / mean(lambda rows: rows.weights)
 
 
 def global_scores(
-    algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View
+    algorithm: Algorithm | Experiment, x: PyTree | None, server: View, test: View, total: Total = in_turn
 ) -> tuple[Array | float, Array | float, Quality]:
     """(f1 on the server's rows, 0 where it has none; loss on the test rows; quality on them). f1 is the objective, whose
-    weights have mean 1 over the training rows; the test loss is a weighted mean over the test rows."""
+    weights have mean 1 over the training rows; the test loss is a weighted mean over the test rows. `total` as in
+    `mean_over_rows`."""
     if x is None:
         return jnp.nan, jnp.nan, Quality()
 
     def losses(rows: PyTree) -> Array:
         return jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows)
 
-    own = mean_over_rows(losses, server) if algorithm.problem.central else jnp.zeros(())
-    return own, weighted_mean(lambda rows: losses(_alike(rows)), test), quality(algorithm, x, test)
+    own = mean_over_rows(losses, server, total=total) if algorithm.problem.central else jnp.zeros(())
+    loss = weighted_mean(lambda rows: losses(_alike(rows)), test, total)
+    return own, loss, quality(algorithm, x, test, total=total)
 
 
 def client_scores(
@@ -161,8 +166,10 @@ def _asked_quality(predict: Callable[..., PyTree], held: View) -> Quality:
 def measure_of(experiment: Experiment, *, keep: bool = False) -> Measure:
     """What an engine's `evaluate` is to compute for `scores_of`; with `keep` it hands out the personal models too."""
 
-    def of_model(x: PyTree | None, server: View, test: View) -> tuple[Array | float, Array | float, Quality]:
-        return global_scores(experiment, x, server, test)
+    def of_model(
+        x: PyTree | None, server: View, test: View, total: Total = in_turn
+    ) -> tuple[Array | float, Array | float, Quality]:
+        return global_scores(experiment, x, server, test, total)
 
     judge = None if experiment.compiles else jitted(partial(quality, experiment))
 

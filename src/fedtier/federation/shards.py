@@ -8,7 +8,7 @@ different partitions of the same data run as one vectorised program.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -110,16 +110,29 @@ def _take(a: Array, rows: Int[Array, "*B"]) -> Array:
     return a.at[rows].get(mode="promise_in_bounds")
 
 
-def mean_over_rows(function: Callable[[PyTree], Float[Array, "B"]], view: View, block: int = 256) -> Float[Array, ""]:
-    """The mean of a per-row function over the whole window, block by block; NaN for an empty window."""
+class Total(Protocol):
+    """each(0) + each(1) + .. + each(count - 1), summed in this order; `count` is traced and at most `most`."""
 
-    def add_block(k: Int[Array, ""], total: Float[Array, ""]) -> Float[Array, ""]:
+    def __call__(self, each: Callable[[Int[Array, ""]], Float[Array, ""]], count: Int[Array, ""], most: int) -> Array: ...
+
+
+def in_turn(each: Callable[[Int[Array, ""]], Float[Array, ""]], count: Int[Array, ""], most: int) -> Float[Array, ""]:
+    """One after another: see `Total`."""
+    return jax.lax.fori_loop(0, count, lambda k, total: total + each(k), jnp.zeros(()))
+
+
+def mean_over_rows(
+    function: Callable[[PyTree], Float[Array, "B"]], view: View, block: int = 256, total: Total = in_turn
+) -> Float[Array, ""]:
+    """The mean of a per-row function over the whole window, block by block; NaN for an empty window. `total` adds the blocks
+    up: `engines.devices` has one that shares them."""
+
+    def sum_of_block(k: Int[Array, ""]) -> Float[Array, ""]:
         position = k * block + jnp.arange(block)
         inside = position < view.size
         rows = view.index[view.start + jnp.where(inside, position, 0)]
         values = function(jax.tree.map(lambda a: a[rows], view.arrays))
-        return total + jnp.sum(jnp.where(inside, values, 0).astype(total.dtype))
+        return jnp.sum(jnp.where(inside, values, 0).astype(jnp.zeros(()).dtype))
 
-    blocks = (view.size + block - 1) // block
-    total = jax.lax.fori_loop(0, blocks, add_block, jnp.zeros(()))
-    return jnp.where(view.size > 0, total / jnp.maximum(view.size, 1), jnp.nan)
+    whole = total(sum_of_block, (view.size + block - 1) // block, -(-view.index.shape[0] // block))
+    return jnp.where(view.size > 0, whole / jnp.maximum(view.size, 1), jnp.nan)
