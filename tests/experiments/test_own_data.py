@@ -84,7 +84,7 @@ def test_a_resolved_configuration_reads_back_as_itself(tmp_path):
 
 def test_owners_in_an_npz_are_not_replaced_by_invented_clients_without_a_word(tmp_path):
     np.savez(tmp_path / "a.npz", inputs=np.arange(80.0).reshape(40, 2) ** 2, labels=np.arange(40) % 2, owner=np.arange(40) % 4)
-    with pytest.raises(FedtierError, match=r"holds 4 owners, and no partition is named[^$]*natural"):
+    with pytest.raises(FedtierError, match=r"data.partition: must be named, for .* has 4 owners[^$]*natural"):
         load_data(configuration.load_config(None, [f'data.file="{tmp_path}/a.npz"']))
     assert load_data(configuration.load_config(None, [f'data.file="{tmp_path}/a.npz"', "data.owner=owner"])).clients == 4
 

@@ -11,6 +11,7 @@ from fedtier import keys
 from fedtier.errors import FedtierError
 from fedtier.experiments import config as configuration
 from fedtier.experiments.assemble import assemble
+from fedtier.experiments.label_counts import count_labels
 from fedtier.federation import View, sample
 from fedtier.keys import Tag
 from fedtier.methods import descent, fedavg, projected_sgd, registry
@@ -138,13 +139,29 @@ def test_the_border_must_fit_into_the_image():
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
-    [(["data.name=synthetic", "data.partition=natural"], "images"), (["method.name=mocha"], "no steps that could see")],
+    ("settings", "words"), [(["method.name=mocha"], "no steps that could see"), (["data.augment=4"], "must be true or false")]
 )
-def test_a_configuration_that_cannot_augment_is_refused(settings, words):
-    config = configuration.load_config(None, ["data.augment=true", *settings])
+def test_a_method_without_steps_and_a_value_that_is_none_are_refused_before_any_row_is_read(settings, words):
+    """Seen: a comparison that trained two methods and then refused the third."""
     with pytest.raises(FedtierError, match=words):
-        assemble(config)
+        configuration.load_config(None, ["data.augment=true", *settings])
+
+
+def test_rows_that_are_no_images_are_refused_and_small_ones_are_told(tmp_path):
+    def config_of(shape):
+        rng = np.random.default_rng(0)
+        np.savez(tmp_path / "own.npz", x=rng.integers(0, 255, (300, *shape)).astype(np.uint8), y=np.arange(300) % 3)
+        file = [f"data.file={tmp_path / 'own.npz'}", "data.alpha=10", "data.clients=3"]
+        return configuration.load_config(None, [*file, "data.augment=true"])
+
+    for shape, words in (((12,), "is for images"), ((1, 4, 9), r"data.augment = True: shifts images by up to 4 pixels")):
+        with pytest.raises(FedtierError, match=words):
+            assemble(config_of(shape))
+    small, large = (count_labels(config_of(shape)).said[-1] for shape in ((1, 8, 8), (1, 28, 28)))
+    assert (
+        "4 of 8 pixels is much" in small
+        and large == "training sees images shifted by up to 4 pixels, every second one mirrored"
+    )
 
 
 def test_the_key_changes_the_digest_only_where_it_is_used():

@@ -66,13 +66,13 @@ def test_a_search_names_the_keys_whose_best_value_is_the_last_that_was_tried():
     def ends(*options):
         points = [search.Point(one, np.asarray([0.9 - k / 10]), np.asarray([0.5])) for k, one in enumerate(options)]
         found = search.Search(config, points, 1.0, "accuracy", judged=50)
-        return terminal.search_object(found)["at_an_end"], plain(terminal.search_table(found))
+        return terminal.search_object(found)["at_an_end"], plain(terminal.search_table(found)), terminal.search_toml(found)
 
-    keys, said = ends(*({"run.rounds": r, "penalty": p} for r in (20, 10, 30) for p in (1.0, 3.0, 10.0)))
-    assert keys == ["penalty"] and "penalty at an end of what was tried" in said
-    keys, _ = ends(*({"run.rounds": r, "model.bias": b} for r in (30, 20, 10) for b in (True, False)))
+    keys, said, toml = ends(*({"run.rounds": r, "penalty": p} for r in (20, 10, 30) for p in (1.0, 3.0, 10.0)))
+    assert keys == ["penalty"] and "penalty = 1.0 at an end of what was tried" in said and "# penalty = 1.0 at an end" in toml
+    keys, *_ = ends(*({"run.rounds": r, "model.bias": b} for r in (30, 20, 10) for b in (True, False)))
     assert keys == ["run.rounds"]
-    keys, said = ends(*({"client_lr": v, "method.guide": g} for v in (0.1, "inverse(0.1)", 0.2) for g in ("a", "b", "c")))
+    keys, said, _ = ends(*({"client_lr": v, "method.guide": g} for v in (0.1, "inverse(0.1)", 0.2) for g in ("a", "b", "c")))
     assert keys == [] and "at an end" not in said
     assert ends(*({"run.tau": [1, k]} for k in range(3)))[0] == []  # lists have no ends
 

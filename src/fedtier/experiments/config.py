@@ -211,8 +211,8 @@ def _refusal(error: pydantic.ValidationError) -> FedtierError:
     first = error.errors()[0]
     table, key = (str(part) for part in first["loc"][:2])
     default = TABLES[table].model_fields[key].default
-    rule = first["msg"][0].lower() + first["msg"][1:].replace("Input", "it")
-    hint = f"the default is {default!r}"
+    rule = first["msg"][0].lower() + first["msg"][1:].replace("Input", "it").replace("a valid boolean", "true or false")
+    hint = f"the default is {json.dumps(default) if isinstance(default, bool) else repr(default)}"
     if first["type"] == "list_type" and isinstance(first["input"], str):
         listed = json.dumps([word.strip() for word in first["input"].split(",")])
         hint = f"{key} = {listed}; on the command line --set '{table}.{key}={listed}'"

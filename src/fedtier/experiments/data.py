@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 from .. import datasets as data_sets
 from ..datasets import Dataset
 from ..datasets.owners import with_enough_rows
-from ..errors import FedtierError, called, require
+from ..errors import NOTHING, FedtierError, called, require
 from ..federation import Federation, Spared, Window, build, count_of, of_parts, partition
 from ..own_code.data import own_data
 from ..own_code.held import value_of
@@ -44,8 +44,8 @@ def load_raw(config: Config) -> Dataset:
         _owner(dataset)
         return with_enough_rows(dataset, data.min_rows or _least(data), data.small_clients)
     if dataset.owner is not None and "partition" not in data.model_fields_set:
-        rule = f"holds {dataset.clients} owners, and no partition is named"
-        raise FedtierError("data.file", data.file, rule, 'partition = "natural" for these clients, "iid" for others')
+        rule = f"must be named, for {dataset.name} has {dataset.clients} owners"
+        raise FedtierError("data.partition", NOTHING, rule, '"natural" for these clients, "iid" for others')
     return dataset
 
 

@@ -14,12 +14,14 @@ from ..datasets import Dataset
 from ..datasets.table import Table
 from ..federation import Federation
 from ..methods import registry
+from ..problem import BORDER
 from ..storage.json_value import Json, as_list, as_text, as_whole
 from .assemble import Experiment, federate
 from .data import client_names, load_raw, new_names
 from .tables import Config
 
 MOST_NAMED = 5  # new clients in the sentence on what was loaded
+SMALL = 5  # an image whose side is less than so many times the largest shift is small for it
 WITHOUT_ROWS = (
     ": f1 = 0, and what is left is least where clients do not move, which need not be a good global model; "
     "fedavg and scaffold need no rows there"
@@ -118,7 +120,7 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
         f"{len(rows):,} {kind}, the smallest {least} with {rows[least]:,} rows", _new(config, dataset),
         f"{server:,} rows at the server", f"{test:,} {'validation' if data.validation_share else 'test'} rows",
     ]  # fmt: skip
-    lines = ["; ".join(part for part in parts if part), *dataset.notes]
+    lines = ["; ".join(part for part in parts if part), *dataset.notes, *_augmented(config, dataset)]
     method = registry.sketch(config.method.entry, config.method.options)
     if not data.central:
         lines.append("no rows at the server" + (WITHOUT_ROWS if method.needs_server_data else ""))
@@ -126,6 +128,14 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
         asked = f"the server has fewer than the {method.shows:,} rows that it is to show"
         lines.append(f"{asked}: {server:,} are shown, the other places travel empty")
     return tuple(lines)
+
+
+def _augmented(config: Config, dataset: Dataset) -> list[str]:
+    if not config.data.augment:
+        return []
+    side = min(dataset.shape[1:])
+    much = f": {BORDER} of {side} pixels is much, compare with data.augment = false" if side < SMALL * BORDER else ""
+    return [f"training sees images shifted by up to {BORDER} pixels, every second one mirrored{much}"]
 
 
 def _new(config: Config, dataset: Dataset) -> str:

@@ -57,6 +57,7 @@ def check_together(config: Config) -> None:
     _check_server(config)
     _check_linear(config)
     _check_precision(config)
+    _check_augment(config)
     _check_attack(config)
 
 
@@ -151,6 +152,16 @@ def _check_precision(config: Config) -> None:
     method = registry.sketch(config.method.entry, config.method.options)
     rule = f"{config.method.name} takes differences of values, as it is set here, and three digits are too few for them"
     require(not method.differences, "model.precision", "half", rule, "full, or a method that follows slopes, such as fedavg")
+
+
+def _check_augment(config: Config) -> None:
+    """Refuses other images for a method that makes no steps on images."""
+    if not config.data.augment:
+        return
+    name, fits = config.method.name, {"local", "server"} & set(registry.part_names(config.method.entry))
+    rule = f"{name} has no steps that could see other images"
+    require(fits, "data.augment", True, rule, f"false, or a comparison without {name}")
+    require(config.method.solver is None, "data.augment", True, "a solver of your own sees the stored images", "false")
 
 
 def _check_server(config: Config) -> None:

@@ -67,13 +67,13 @@ class Search(NamedTuple):
         return next((k for k, score in enumerate(scores) if score != scores[0]), len(scores))
 
     @property
-    def ends(self) -> list[str]:
-        """The keys whose best value is the smallest or the largest of more than two; none among points that are level."""
+    def ends(self) -> dict[str, Any]:
+        """The keys whose best value is the smallest or the largest of more than two, with it; none where points are level."""
         first = self.points[0].options
         tried = {key: [point.options[key] for point in self.points] for key in first}
         ordered = {key: values for key, values in tried.items() if key in SEARCHABLE or all(map(_is_number, values))}
         grid = {key: list(dict.fromkeys(values)) for key, values in ordered.items()}
-        return at_an_end(grid, first) if self.level == 1 else []
+        return {key: first[key] for key in at_an_end(grid, first)} if self.level == 1 else {}
 
 
 class Order(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ..datasets import Dataset
-from ..errors import called, require
+from ..errors import require
 from ..methods import Method, ProjectedSgd, flat, registry
 from ..methods.attacked import attacked
 from ..methods.predictions.learners import Learner
@@ -20,7 +20,7 @@ from ..own_code.by_path import is_bilevel, own_problem
 from ..own_code.own_models.kept import Kept
 from ..own_code.own_models.learner import learner_of
 from ..own_code.own_models.words import maker_of
-from ..problem import Augment, Bilevel, Model, Rows, ball, crop_and_flip, supervised
+from ..problem import BORDER, Augment, Bilevel, Model, Rows, ball, crop_and_flip, supervised
 from ..problem.closed_forms import two_level_quadratic
 from .models import is_plain, loss_of, model_of, trained_model_of
 from .own_models import is_start
@@ -88,13 +88,11 @@ def augment_of(config: Config, dataset: Dataset) -> Augment | None:
     """What training steps see in place of the stored images; None: the images themselves."""
     if not config.data.augment:
         return None
-    rule = "is for images [channels, height, width]"
-    require(len(dataset.shape) == 3, "data.augment", True, f"{rule}; these rows have the shape {dataset.shape}", "leave it out")
-    fits = {"local", "server"} & set(registry.part_names(config.method.entry))
-    require(fits, "data.augment", True, f"{config.method.name} has no steps that could see other images", "leave it out")
-    require(config.method.solver is None, "data.augment", True, "a solver of your own sees the stored images", "leave it out")
-    with called({"shape": "data.augment"}):
-        return crop_and_flip(dataset.shape)
+    rule = f"is for images [channels, height, width]; these rows have the shape {dataset.shape}"
+    require(len(dataset.shape) == 3, "data.augment", True, rule, "false")
+    rule = f"shifts images by up to {BORDER} pixels, and sides must be longer than that; these have the shape {dataset.shape}"
+    require(min(dataset.shape[1:]) > BORDER, "data.augment", True, rule, "false; or put the channels first, if they are last")
+    return crop_and_flip(dataset.shape, BORDER)
 
 
 def own_learner(words: Sequence[str], dataset: Dataset, kept: Kept) -> Learner:

@@ -12,10 +12,11 @@ from .. import keys
 from ..errors import require, whole
 from .bilevel import Rows
 
+BORDER = 4  # pixels that an image is shifted by at most, as is usual for pictures of 32 x 32
 Augment = Callable[[Rows, Key[Array, ""]], Rows]  # (a batch, key) -> a batch with the same labels
 
 
-def crop_and_flip(shape: tuple[int, ...], border: int = 4) -> Augment:
+def crop_and_flip(shape: tuple[int, ...], border: int = BORDER) -> Augment:
     """For images of `shape` (channels, height, width): each is continued by `border` pixels that mirror its edge, a window of
     the old size is cut out of it at random, and every second one, at random, is turned left to right."""
     whole("border", border)

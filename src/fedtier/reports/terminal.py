@@ -205,7 +205,13 @@ def search_toml(found: Search) -> str:
     shown = (lambda score: f"{percent(score)} %") if found.measure == "accuracy" else (lambda score: f"rmse {number(score)}")
     scores = " and ".join(f"{what} {shown(float(score.mean()))}" for what, score in both)
     head = f"# the best of {len(found.points)} points on validation rows, {seeds} seeds: {scores}"
+    head += f"\n# {_at_an_end(found)}" if found.ends else ""
     return f"{head}\n\n{tomli_w.dumps(found.best)}"
+
+
+def _at_an_end(found: Search) -> str:
+    values = " and ".join(f"{key} = {value}" for key, value in found.ends.items())
+    return f"{values} at an end of what was tried: the best may lie beyond"
 
 
 def search_table(found: Search) -> list[Part]:
@@ -224,8 +230,7 @@ def search_table(found: Search) -> list[Part]:
     words = [f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
     if found.level > 1:
         words.append(f"the first {found.level} points are level: the configuration below has the first of them")
-    if found.ends:
-        words.append(f"{' and '.join(found.ends)} at an end of what was tried: the best may lie beyond")
+    words += [_at_an_end(found)] if found.ends else []
     if found.judged < FEW_ROWS:
         words.append(f"only {found.judged} validation rows judge the global model: small differences mean nothing")
     return [table, *words]
