@@ -43,6 +43,7 @@ from .layout import Layout, each, layout_for, rows_of
 from .replies import MAGNITUDE, check_magnitude, judged, length
 
 JUDGED = 100  # rows that a model judges in the time of a local step, roughly
+WORTH = 10**8  # numbers of a model times rows to judge it on: with fewer, sharing takes longer to compile than it saves
 
 Sharing = tuple[Device, ...]  # the devices that share the work; fewer than two: none do
 
@@ -245,7 +246,8 @@ class _Compiled:
         members, work = (who, state.clients, train, held, spec, steps), JUDGED * steps + held.size
         of_clients = dealt(lambda members: each(one, members), members, sharing, work=work)
         rows = (federation.view(federation.server), federation.view(federation.test))
-        return measure.of_model(x, *rows, total_over(sharing)), of_clients
+        worth = trees.size(x) * federation.index.shape[-1] >= WORTH
+        return measure.of_model(x, *rows, total_over(sharing if worth else ())), of_clients
 
     # -- programs and places
 
