@@ -8,7 +8,7 @@ different partitions of the same data run as one vectorised program.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -110,6 +110,7 @@ def _take(a: Array, rows: Int[Array, "*B"]) -> Array:
     return a.at[rows].get(mode="promise_in_bounds")
 
 
+@runtime_checkable
 class Total(Protocol):
     """each(0) + each(1) + .. + each(count - 1), summed in this order; `count` is traced and at most `most`."""
 
