@@ -158,10 +158,7 @@ def test_rows_that_are_no_images_are_refused_and_small_ones_are_told(tmp_path):
         with pytest.raises(FedtierError, match=words):
             assemble(config_of(shape))
     small, large = (count_labels(config_of(shape)).said[-1] for shape in ((1, 8, 8), (1, 28, 28)))
-    assert (
-        "4 of 8 pixels is much" in small
-        and large == "training sees images shifted by up to 4 pixels, every second one mirrored"
-    )
+    assert "4 of 8 pixels is much" in small and large == "training sees images shifted by up to 4 pixels, half of them mirrored"
 
 
 def test_the_key_changes_the_digest_only_where_it_is_used():

@@ -135,7 +135,7 @@ def _augmented(config: Config, dataset: Dataset) -> list[str]:
         return []
     side = min(dataset.shape[1:])
     much = f": {BORDER} of {side} pixels is much, compare with data.augment = false" if side < SMALL * BORDER else ""
-    return [f"training sees images shifted by up to {BORDER} pixels, every second one mirrored{much}"]
+    return [f"training sees images shifted by up to {BORDER} pixels, half of them mirrored{much}"]
 
 
 def _new(config: Config, dataset: Dataset) -> str:

@@ -20,11 +20,12 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
 from ..errors import NOTHING, FedtierError, not_negative, require, whole
-from ..federation import View, sample
+from ..federation import View
 from ..keys import Tag
 from ..problem import Augment
 from ..schedules import Schedule, StepSize, as_schedule, constant
 from .outline import is_outlined
+from .solvers import minibatch
 
 
 class Descent(NamedTuple):
@@ -62,7 +63,7 @@ class ServerDescent(NamedTuple):
 
         def once(k: ArrayLike, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             x, memory = carry
-            own = jax.grad(loss)(x, self.rows(view, keys.at(key, Tag.SERVER, k)))
+            own = jax.grad(loss)(x, self.sample(view, keys.at(key, Tag.SERVER, k)))
             g = _shortened(pull(x), self.trust * trees.norm(own)) if self.trust else pull(x)
             update, memory = self.optimiser.update(trees.add(own, g), memory, x, round=round)  # Alg. 1, line 9
             return trees.add(x, update), memory
@@ -74,10 +75,9 @@ class ServerDescent(NamedTuple):
         share = (self.averaging + 1.0) / (round + self.averaging + 1.0)
         return Descent(x, memory, trees.axpy(share, trees.sub(x, server.average), server.average))
 
-    def rows(self, view: View, key: Key[Array, ""]) -> PyTree:
+    def sample(self, view: View, key: Key[Array, ""]) -> PyTree:
         """A minibatch as a step sees it."""
-        rows = sample(view, key, self.batch)
-        return rows if self.augment is None else self.augment(rows, keys.at(key, Tag.AUGMENT))
+        return minibatch(view, key, self.batch, self.augment)
 
     def model(self, server: Descent) -> PyTree:
         return server.average if self.averaging else server.x

@@ -106,6 +106,12 @@ def walk(
     return jax.lax.fori_loop(0, (steps + ahead - 1) // ahead, stretch, y)
 
 
+def minibatch(view: View, key: Key[Array, ""], batch: int, augment: Augment | None) -> PyTree:
+    """Rows of `view` as a step sees them that draws its own: with `augment`, changed by it at the address (key, AUGMENT)."""
+    rows = sample(view, key, batch)
+    return rows if augment is None else augment(rows, keys.at(key, Tag.AUGMENT))
+
+
 @runtime_checkable
 class LowerLevel(Protocol):
     """A solver of a client's lower level."""
@@ -163,8 +169,7 @@ class ProjectedSgd(NamedTuple):
 
     def sample(self, view: View, key: Key[Array, ""]) -> PyTree:
         """A minibatch as a step sees it, for methods whose steps are not along a gradient."""
-        rows = sample(view, key, self.batch)
-        return rows if self.augment is None else self.augment(rows, keys.at(key, Tag.AUGMENT))
+        return minibatch(view, key, self.batch, self.augment)
 
     def path(self, spec: ClientSpec, steps: ArrayLike, proximity: ArrayLike = 0.0) -> Float[Array, ""]:
         """A = sum_t A_t where `descend` goes from x to x - sum_t A_t gradient_t: how much gradient a solve adds up.

@@ -55,7 +55,7 @@ class AtServer:
         drawn = keys.at(key, 1) if self.common else ()
         if not self.estimator.served:
             return Shared(x, (), drawn)
-        return Shared(x, jax.grad(self.problem.f1)(x, self.descent.rows(opening.view, key)), drawn)
+        return Shared(x, jax.grad(self.problem.f1)(x, self.descent.sample(opening.view, key)), drawn)
 
     def aggregate(
         self, server: Server, owns: Own | tuple[()], ups: Values | Models | Estimate | Slopes, specs: PyTree, round: Round
