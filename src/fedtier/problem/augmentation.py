@@ -24,7 +24,7 @@ def crop_and_flip(shape: tuple[int, ...], border: int = BORDER) -> Augment:
     require(fits, "shape", shape, f"must be images (channels, height, width) with sides of more than {border}")
     places = 2 * border + 1
 
-    def other(image: Num[Array, "C H W"], number: Int[Array, ""]) -> Num[Array, "C H W"]:
+    def other(image: Num[Array, "C tall wide"], number: Int[Array, ""]) -> Num[Array, "C H W"]:
         down, right, turned = number // (2 * places), number // 2 % places, number % 2
         window = jax.lax.dynamic_slice(image, (jnp.zeros_like(down), down, right), shape)
         return jnp.where(turned == 1, window[:, :, ::-1], window)
