@@ -11,9 +11,12 @@ import pytest
 
 import fedtier as ft
 from fedtier.cli import COMMANDS
+from fedtier.experiments.comparison import make_comparison
+from fedtier.experiments.config import load_config, read_toml
 from fedtier.methods import exact, orthogonal
 
 FOLDER = Path(__file__).parent.parent / "examples"
+STUDY = Path(ft.__file__).parent / "studies" / "heterogeneity" / "nets-augmented.toml"
 
 
 def example(name: str):
@@ -100,6 +103,14 @@ def own_example(folder, capsys):
     assert asked(capsys, "partition", FOLDER / "own.toml")["names"] == ["basel", "geneva", "lugano", "zurich"]
 
 
+def photographs_example(folder, capsys):
+    studied = make_comparison(read_toml(STUDY), folder, []).cells[0].config
+    config = load_config(FOLDER / "photographs.toml")
+    searched = {"penalty", "proximity"}
+    assert config.method.model_copy(update={key: getattr(studied.method, key) for key in searched}) == studied.method
+    assert config.data.augment and config.model == studied.model and config.run.tau == studied.run.tau
+
+
 def wire_example(folder, capsys):
     from fedtier.deploy.settings import load_run_file
 
@@ -127,7 +138,8 @@ def site_example(folder, capsys):
 
 FILES = {
     "run.toml": run_example, "compare.toml": compare_example, "search.toml": search_example, "theory.toml": theory_example,
-    "own.toml": own_example, "wire/run.toml": wire_example, "wire/sites.toml": sites_example, "wire/north.toml": site_example,
+    "own.toml": own_example, "photographs.toml": photographs_example, "wire/run.toml": wire_example,
+    "wire/sites.toml": sites_example, "wire/north.toml": site_example,
 }  # fmt: skip
 
 
