@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -101,15 +101,15 @@ class Federation:
     def said(self, who: str) -> str:
         return (self.root / f"{who}.log").read_text()
 
-    def marked(self, place: str) -> list[psutil.Process]:
-        """Every FLARE process of a party, and what descends from it; `place` is state/SITE or the run's folder."""
+    def marked(self, place: str, word: str = "") -> list[psutil.Process]:
+        """Every FLARE process of a party, and what descends from it, whose command has `word` in one of its parts; `place` is
+        state/SITE or the run's folder. One that ends while it is looked at is not among them."""
         found = []
         for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARK, "").startswith(f"{self.root / place}/"):
+            with suppress(psutil.Error):
+                own = process.environ().get(MARK, "").startswith(f"{self.root / place}/")
+                if own and (not word or any(word in part for part in process.cmdline())):
                     found.append(process)
-            except psutil.Error:
-                continue
         return found
 
     def close(self) -> None:

@@ -127,8 +127,7 @@ def test_the_solver_of_a_site_that_waits_is_the_one_that_answers_and_after_the_r
             made.join(site)
 
         def solver(site: str) -> int | None:
-            lines = [(process.pid, process.cmdline()) for process in made.marked(f"state/{site}")]
-            return next((pid for pid, line in lines if "fedtier.deploy.site" in line), None)
+            return next((process.pid for process in made.marked(f"state/{site}", "fedtier.deploy.site")), None)
 
         before = [until(lambda site=site: solver(site), "the solver") for site in made.sites]
         made.serve(made.configure("one", {}), "runs/one")

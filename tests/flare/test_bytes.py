@@ -33,7 +33,7 @@ def idle_rate(made: Federation, relay: Relay, method: dict[str, Any]) -> np.ndar
     run = made.configure("idle", {"method": method, "run": {"rounds": 100_000, "eval_every": 100_000}})
     made.serve(run, "runs/idle")
     until(lambda: rounds_done(made.root / "runs/idle") > 5, "rounds")
-    solvers = [process for process in made.marked("state") if "fedtier.deploy.site" in process.cmdline()]
+    solvers = made.marked("state", "fedtier.deploy.site")
     for process in solvers:
         process.suspend()
     time.sleep(3)

@@ -62,12 +62,8 @@ class Storm:
         reach(self.folder, at + 2)
         self.tell(name, round(time.monotonic() - clock, 1))
 
-    def part(self, place: str, word: str) -> list[psutil.Process]:
-        """The processes of a party in whose command `word` stands."""
-        return [process for process in self.made.marked(place) if any(word in part for part in process.cmdline())]
-
     def kill_part(self, place: str, word: str) -> None:
-        assert kill(self.part(place, word)) >= 1
+        assert kill(self.made.marked(place, word)) >= 1
 
     def kill_server(self) -> None:
         """As when the machine dies: the supervisor too; then it is started again."""
@@ -107,7 +103,7 @@ class Storm:
             process.resume()
 
     def stop_solver(self, site: str) -> None:
-        for process in self.part(f"state/{site}", "fedtier.deploy.site"):
+        for process in self.made.marked(f"state/{site}", "fedtier.deploy.site"):
             process.suspend()
 
     def black_hole(self) -> None:

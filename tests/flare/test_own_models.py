@@ -43,7 +43,7 @@ def test_four_kinds_of_models_are_killed_on_the_way_and_the_numbers_are_those_of
         folder = made.root / "runs/own"
         for k, site in enumerate(made.sites):
             until(lambda k=k: rounds_done(folder) >= 1 + k, f"round {1 + k}")
-            solvers = [one for one in made.marked(f"state/{site}") if "fedtier.deploy.site" in one.cmdline()]
+            solvers = made.marked(f"state/{site}", "fedtier.deploy.site")
             for process in solvers:
                 process.send_signal(signal.SIGKILL)
             assert solvers, site
