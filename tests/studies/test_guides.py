@@ -7,9 +7,7 @@ from fedtier.errors import FedtierError
 from fedtier.experiments.config import load_config
 from fedtier.studies.guides import cosines, main
 
-SETTINGS = [
-    "data.name=digits", "data.clients=4", "run.rounds=8", "run.tau=3", "run.participation=1.0", "run.seeds=2",
-]  # fmt: skip
+SETTINGS = ["data.name=digits", "data.clients=4", "run.rounds=8", "run.tau=3", "run.participation=1.0", "run.seeds=2"]
 
 
 @pytest.mark.slow

@@ -15,17 +15,17 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from ..engines import compiled
 from ..errors import FedtierError, require
 from ..experiments.assemble import assemble
 from ..experiments.config import load_config
 from ..experiments.tables import Config
+from ..experiments.uncompiled import engine_of
 
 
 def cosines(config: Config) -> np.ndarray:
     """Of each client's displacement to its next one, for all seeds and rounds but the first quarter."""
     experiment = assemble(config)
-    engine = compiled(experiment.method, seeds=True, capacity=1, magnitude=config.run.magnitude)
+    engine = engine_of(experiment, 1)
     state = engine.init(experiment.x, experiment.federation)
     rule = "keeps no displacements: its estimator is not guided by them"
     guided = bool(jax.tree.leaves(getattr(state.clients, "guides", ())))
