@@ -252,7 +252,9 @@ def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mni
     assert code == 0, err
     methods = [cell["method"] for cell in json.loads(out)["cells"]]
     row = "ZO-HFL, as published"
-    assert methods == [f"{row}{rest}" for rest in (", tau = 5", "", ", tau = 50", ", tau = 5, mu = 1", ", tau = 50, mu = 1")]
+    assert methods == [
+        f"{row}{rest}" for rest in (", tau = 5", "", ", tau = 50", ", tau = 5, larger mu", ", tau = 50, larger mu")
+    ]
     content = json.loads(out)
     assert [line.partition(": ")[0] for line in content["sentences"]] == 2 * [f"{row} on mnist (0.1, 10 %)"]
     mus = {
@@ -276,30 +278,59 @@ def test_the_sentences_about_local_steps_compare_mean_losses_seed_by_seed():
         rows = [{"round": r, "seed": seed, "global_loss": a} for seed, seen in enumerate(losses) for r, a in enumerate(seen)]
         return Curve("", setting, "zo_hfl", configuration.load_config(None), Path(), rows, [], True, None)
 
-    about = {"methods": ["Z"], "taus": [5, 50], "mu": {"Z": 7.0}, "extreme": "b"}
+    about = {"methods": ["Z"], "taus": [5, 50], "larger_mu": 7.0, "extreme": "b"}
     key = local_steps.Key
     curves = {
         key("Z", 5.0): [curve("a", [9, 1.0, 3.0], [9, 2.0, 2.0]), curve("b", [9, 1.0], [9, 1.0])],
         key("Z", 50.0): [curve("a", [9, 0.5, 1.5], [9, 1.0, 0.98]), curve("b", [9, 0.0], [9, 2.0])],
-        key("Z", 5.0, 7.0): [curve("b", [9, 1.5], [9, 1.5])],
-        key("Z", 50.0, 7.0): [curve("b", [9, 1.1], [9, 1.1])],
+        key("Z", 5.0, True): [curve("b", [9, 1.5], [9, 1.5])],
+        key("Z", 50.0, True): [curve("b", [9, 1.1], [9, 1.1])],
     }
     first, second, third = local_steps.sentences(curves, about)
     assert first.startswith("Z on a: tau = 50 instead of 5 changes the loss by -1.0050 ± 0.0635, faster")  # -1 and -1.01
     assert second.startswith("Z on b: tau = 50 instead of 5 changes the loss by +0.0000") and second.endswith("not told apart")
-    assert "at tau = 50 mu = 7 changes it by +0.1000" in third and third.endswith("by -0.4000 ± 0.0000, faster")
-    *_, last = local_steps.sentences(curves | {key("Z", 5.0, 7.0): []}, about)
-    assert last == "Z on b: no larger mu than the row's own was tried, or it diverged"
+    assert "at tau = 50 7 times mu changes it by +0.1000" in third and third.endswith("by -0.4000 ± 0.0000, faster")
+    *_, last = local_steps.sentences(curves | {key("Z", 5.0, True): []}, about)
+    assert last == "Z on b: with a larger mu not all runs are there, or one diverged"
+    alone = {
+        key("Z", 5.0): [curve("a", [9, 2.0])],
+        key("Z", 50.0): [curve("a", [9, 1.5])],
+        key("Z", 5.0, True): [],
+        key("Z", 50.0, True): [],
+    }
+    assert local_steps.sentences(alone, about)[0].endswith("by -0.5000 in one seed, which tells nothing of others")
 
 
-def test_a_mu_that_is_the_rows_own_already_is_not_tried_as_a_larger_one():
+def test_a_seed_that_diverged_is_counted_and_not_compared():
+    def curve(*losses):
+        rows = [{"round": r, "seed": seed, "global_loss": a} for seed, seen in enumerate(losses) for r, a in enumerate(seen)]
+        return Curve("", "a", "zo_hfl", configuration.load_config(None), Path(), rows, [], True, None)
+
+    key, about = local_steps.Key, {"methods": ["Z"], "taus": [5, 50], "larger_mu": 7.0, "extreme": "b"}
+    few, many = curve([9, 2.0, 2.0], [9, 80.0], [9, 3.0, 3.0]), curve([9, 1.0, 1.0], [9, 1.0, 1.0], [9, 2.0, 2.0])
+    curves = {key("Z", 5.0): [few], key("Z", 50.0): [many], key("Z", 5.0, True): [], key("Z", 50.0, True): []}
+    (said,) = local_steps.sentences(curves, about)
+    assert said.endswith("by -1.0000 ± 0.0000, faster (1 diverged before, 0 after)")
+    (said,) = local_steps.sentences(
+        curves | {key("Z", 5.0): [curve([9], [9, 2.0, 2.0])], key("Z", 50.0): [curve([9, 1.0, 1.0], [9])]}, about
+    )
+    assert said.endswith("no seed ended both (1 diverged before, 1 after)")
+
+
+def test_the_larger_mu_is_ten_times_the_rows_own_in_the_extreme_setting():
     tables = reproduce.load_tables("figure2")
     drawn = local_steps.variants(tables)
-    wanted = whole_comparison(local_steps.comparison_tables(tables, drawn))
-    tried = [cell for cell in local_steps.shown(wanted, drawn, tables["figure"]).cells if ", mu = " in cell.method]
-    larger = {(cell.method.partition(", tau")[0], cell.setting.split()[0]) for cell in tried}
-    assert ("ZO-HFL, as published", "cifar10") not in larger and ("ZO-HFL, fedtier", "cifar10") in larger
-    assert ("ZO-HFL, as published", "fashion-mnist") in larger
+    cells = local_steps.shown(whole_comparison(local_steps.comparison_tables(tables, drawn)), drawn, tables["figure"]).cells
+    own = {
+        (cell.method.partition(", tau")[0], cell.setting): cell.config.method.proximity
+        for cell in cells
+        if ", larger" not in cell.method
+    }
+    larger = [cell for cell in cells if ", larger" in cell.method]
+    assert {cell.setting for cell in larger} == {f"{name} (0.1, 10 %)" for name in ("mnist", "fashion-mnist", "cifar10")}
+    for cell in larger:
+        assert cell.config.method.proximity == 10 * own[cell.method.partition(", tau")[0], cell.setting]
+    assert len({cell.folder for cell in cells}) == len(cells) == 2 * (9 * 3 + 3 * 2)
 
 
 @pytest.mark.slow
@@ -333,6 +364,7 @@ def test_figure_3_is_the_closed_form_and_smoothing_sees_past_the_flat_part(fedti
         (["table1", "--only", "mnist 7"], ["--only", "chooses no cell"]),
         (["table1", "--quick", "--only", "cifar10"], ["--only = 'cifar10'", "chooses no cell"]),
         (["table1", "--only", "mnist", "--set", "run.round=3"], ["run.round", "did you mean 'rounds'?"]),
+        (["figure2", "--set", "run.tau=3"], ["--set", "run.tau=3", "the figure is about run.tau"]),
         (["figure3", "--set", "run.rounds=3"], ["--set", "figure3 has no cells"]),
         (["figure3", "--only", "mnist"], ["--only", "figure3 has no cells"]),
         (["figure1"], ["FEDTIER_DATA", "nowhere"]),

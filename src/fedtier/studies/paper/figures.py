@@ -20,23 +20,26 @@ SHADES = ("#9ECAE1", "#4292C6", "#08306B", "#000000")  # a parameter that grows:
 
 @mpl.rc_context(STYLE)
 def convergence(curves: dict[Key, list[Curve]]) -> Figure:
-    """The test loss for each (method, tau, mu): a row per data set and method, a column per setting; a mu is a larger one."""
+    """The test loss for each method, tau and mu: a row per data set and method, a column per setting."""
     found = [curve for several in curves.values() for curve in several]
     rows = list(dict.fromkeys((_data_of(curve), method) for (method, _, _), several in curves.items() for curve in several))
     columns = list(dict.fromkeys(_heterogeneity_of(curve) for curve in found))
     figure = Figure(figsize=(3.1 * len(columns) + 0.4, 2.3 * len(rows) + 0.9), layout="constrained")
     grid = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col", sharey="row")
     shades = {tau: SHADES[k] for k, tau in enumerate(sorted({tau for _, tau, _ in curves}))}
-    for (method, tau, mu), several in curves.items():
-        label = f"τ = {tau:g}" if mu is None else f"τ = {tau:g}, larger μ"
-        colour, stroke = (shades[tau], "-") if mu is None else ("#D55E00", "--" if tau == max(shades) else ":")
+    for (method, tau, larger), several in curves.items():
+        label = f"τ = {tau:g}, larger μ" if larger else f"τ = {tau:g}"
+        colour, stroke = ("#D55E00", "--" if tau == max(shades) else ":") if larger else (shades[tau], "-")
         for curve in several:
             axes = grid[rows.index((_data_of(curve), method)), columns.index(_heterogeneity_of(curve))]
             _line(axes, curve, LOSS, label, colour, stroke)
     for line, (data, method) in zip(grid, rows, strict=True):
         line[0].set_ylabel(f"{data}\n{method}\ntest loss")
-        later = [y for axes in line for drawn in axes.get_lines() for y in drawn.get_ydata()[1:]]
-        line[0].set_ylim(0.98 * min(later), 1.02 * max(later))  # round 0 is the same for all, and far above
+        drawn = [curve.get_ydata() for axes in line for curve in axes.get_lines()]
+        later = [y for ys in drawn for y in ys[1:]]  # round 0 is the same for all, and far above
+        line[0].set_ylim(0.98 * min(later), 1.02 * max(later))
+        if max(later) > max(ys[0] for ys in drawn):  # what goes beyond round 0 diverges, and would flatten the others
+            line[0].set_yscale("log")
     for axes, setting in zip(grid[0], columns, strict=True):
         axes.set_title(setting)
     for axes in grid[-1]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...experiments import comparison
-from ...experiments.comparison import Comparison
+from ...experiments.comparison import Cell, Comparison
 from ...experiments.outcomes import Interval, interval
 from ...reports.load_runs import Curve
 
@@ -22,7 +22,7 @@ class Key(NamedTuple):
 
     method: str  # the label of the table's row
     tau: float
-    mu: float | None = None  # the larger one; None: the row's own
+    larger: bool = False  # with a larger mu than the row's own
 
 
 Variants = dict[Key, dict[str, Any]]  # the entry of [[methods]] for each curve
@@ -32,7 +32,7 @@ def variants(tables: dict[str, Any]) -> Variants:
     """What is drawn; a row itself where it has this tau already, so that the table's cell serves."""
     about, entries = tables["figure"], {entry["label"]: entry for entry in tables["methods"]}
     keys = [Key(label, float(tau)) for label in about["methods"] for tau in about["taus"]]
-    keys += [Key(label, float(tau), about["mu"][label]) for label in about["methods"] for tau in _ends(about)]
+    keys += [Key(label, float(tau), larger=True) for label in about["methods"] for tau in _ends(about)]
     return {key: _entry(entries[key.method], key, tables["run"]["tau"]) for key in keys}
 
 
@@ -41,36 +41,36 @@ def _ends(about: dict[str, Any]) -> tuple[float, float]:
 
 
 def _entry(entry: dict[str, Any], key: Key, usual: float) -> dict[str, Any]:
-    if key.mu is None and key.tau == usual:
+    if key.tau == usual and not key.larger:
         return entry
-    mu = "" if key.mu is None else f", mu = {key.mu:g}"
-    return entry | {"label": f"{entry['label']}, tau = {key.tau:g}{mu}", "run": {"tau": key.tau}}
+    return entry | {"label": f"{entry['label']}, tau = {key.tau:g}{', larger mu' * key.larger}", "run": {"tau": key.tau}}
 
 
 def comparison_tables(tables: dict[str, Any], drawn: Variants) -> dict[str, Any]:
-    """The tables of a comparison of these entries: what is tuned for a row holds for its variants, but for tau and mu."""
+    """The tables of a comparison of these entries: what is tuned for a row holds for its variants, but for tau, and cells that
+    take long have one seed."""
     pairs = [(entry["label"], setting["label"]) for entry in drawn.values() for setting in tables["settings"]]
     tuned = [entry for entry in tables.get("tuned", []) if any(comparison.chosen(entry["where"], *pair) for pair in pairs)]
     tuned = [entry | {"run": {k: v for k, v in entry.get("run", {}).items() if k != "tau"}} for entry in tuned]
-    tuned += [{"where": entry["label"], "proximity": key.mu} for key, entry in drawn.items() if key.mu is not None]
+    tuned += [{"where": words, "run": {"seeds": 1}} for words in tables["figure"]["one_seed"]]
     first = next(iter(drawn.values()))["label"]  # a comparison has a baseline; nothing is compared with it here
     compare = tables["compare"] | {"baseline": first}
     return tables | {"methods": list(drawn.values()), "tuned": tuned, "compare": compare}
 
 
 def shown(wanted: Comparison, drawn: Variants, about: dict[str, Any]) -> Comparison:
-    """The larger mu is tried where the paper speaks of it, and where it is larger than what was tuned for the row."""
-    larger = {entry["label"]: key for key, entry in drawn.items() if key.mu is not None}
-    plain = {entry["label"]: key.method for key, entry in drawn.items() if key.mu is None}
-    own = {(plain[c.method], c.setting): c.config.method.proximity for c in wanted.cells if c.method in plain}
+    """The larger mu, `larger_mu` times the row's own, is tried in the setting of which the paper says it."""
+    larger = {entry["label"] for key, entry in drawn.items() if key.larger}
+    plain = [cell for cell in wanted.cells if cell.method not in larger]
+    others = [cell for cell in wanted.cells if cell.method in larger]
+    extreme = [cell for cell in others if comparison.chosen(about["extreme"], cell.method, cell.setting)]
+    return wanted._replace(cells=plain + [_with_larger_mu(cell, about["larger_mu"]) for cell in extreme])
 
-    def fits(cell: comparison.Cell) -> bool:
-        key = larger.get(cell.method)
-        if key is None or key.mu is None:
-            return True
-        return comparison.chosen(about["extreme"], cell.method, cell.setting) and key.mu > own[key.method, cell.setting]
 
-    return wanted._replace(cells=[cell for cell in wanted.cells if fits(cell)])
+def _with_larger_mu(cell: Cell, times: float) -> Cell:
+    method = cell.config.method
+    config = cell.config.model_copy(update={"method": method.model_copy(update={"proximity": times * method.proximity})})
+    return cell._replace(config=config, folder=cell.folder.parent / comparison.cell_name(config))
 
 
 def sentences(curves: dict[Key, list[Curve]], about: dict[str, Any]) -> list[str]:
@@ -79,42 +79,51 @@ def sentences(curves: dict[Key, list[Curve]], about: dict[str, Any]) -> list[str
     found = []
     for method in about["methods"]:
         own = {tau: {curve.setting: curve for curve in curves[Key(method, float(tau))]} for tau in (few, many)}
-        larger = {
-            tau: {curve.setting: curve for curve in curves[Key(method, float(tau), about["mu"][method])]} for tau in (few, many)
-        }
+        larger = {tau: {curve.setting: curve for curve in curves[Key(method, float(tau), True)]} for tau in (few, many)}
         for setting, curve in own[many].items():
             if setting in own[few]:
-                change = difference(curve, own[few][setting])
-                found.append(f"{method} on {setting}: tau = {many:g} instead of {few:g} changes the loss by {_words(change)}")
+                change = _words(curve, own[few][setting])
+                found.append(f"{method} on {setting}: tau = {many:g} instead of {few:g} changes the loss by {change}")
             if setting in larger[many] and setting in larger[few]:
-                change, steps = (
-                    difference(larger[many][setting], curve),
-                    difference(larger[many][setting], larger[few][setting]),
-                )
+                change, steps = _words(larger[many][setting], curve), _words(larger[many][setting], larger[few][setting])
                 found.append(
-                    f"{method} on {setting}: at tau = {many:g} mu = {about['mu'][method]:g} changes it by {_words(change)}; "
-                    f"with that mu tau = {many:g} instead of {few:g} by {_words(steps)}"
+                    f"{method} on {setting}: at tau = {many:g} {about['larger_mu']:g} times mu changes it by {change}; "
+                    f"with that mu tau = {many:g} instead of {few:g} by {steps}"
                 )
             elif comparison.chosen(about["extreme"], method, setting):
-                found.append(f"{method} on {setting}: no larger mu than the row's own was tried, or it diverged")
+                found.append(f"{method} on {setting}: with a larger mu not all runs are there, or one diverged")
     return found
 
 
-def difference(one: Curve, other: Curve) -> Interval:
-    """The mean test loss over the evaluations of one run minus that of another, seed by seed."""
+def difference(one: Curve, other: Curve) -> Interval | None:
+    """The mean test loss over the evaluations of one run minus that of another, seed by seed; None: no seed ended both."""
     ours, theirs = _losses(one), _losses(other)
-    return interval(np.asarray([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())]))
+    both = sorted(ours.keys() & theirs.keys())
+    return interval(np.asarray([ours[seed] - theirs[seed] for seed in both])) if both else None
 
 
 def _losses(curve: Curve) -> dict[int, float]:
-    found: dict[int, list[float]] = {}
+    """Of the seeds that have reached the last round."""
+    last = max(row["round"] for row in curve.rows)
+    ended = {row["seed"] for row in curve.rows if row["round"] == last}
+    found: dict[int, list[float]] = {seed: [] for seed in sorted(ended)}
     for row in curve.rows:
-        if row["round"] > 0:
-            found.setdefault(row["seed"], []).append(float("nan") if row["global_loss"] is None else row["global_loss"])
+        if row["round"] > 0 and row["seed"] in ended:
+            found[row["seed"]].append(float("nan") if row["global_loss"] is None else row["global_loss"])
     return {seed: float(np.mean(losses)) for seed, losses in found.items()}
 
 
-def _words(change: Interval) -> str:
-    if np.isnan(change.half) or abs(change.mean) <= change.half:
-        return f"{change.mean:+.4f} ± {change.half:.4f}, not told apart"
-    return f"{change.mean:+.4f} ± {change.half:.4f}, {'faster' if change.mean < 0 else 'slower'}"
+def _words(one: Curve, other: Curve) -> str:
+    change, lost = difference(one, other), [_diverged(curve) for curve in (other, one)]
+    before = f" ({lost[0]} diverged before, {lost[1]} after)" if any(lost) else ""
+    if change is None:
+        return f"nobody knows how much, for no seed ended both{before}"
+    if np.isnan(change.half):
+        return f"{change.mean:+.4f} in one seed, which tells nothing of others{before}"
+    verdict = "not told apart" if abs(change.mean) <= change.half else "faster" if change.mean < 0 else "slower"
+    return f"{change.mean:+.4f} ± {change.half:.4f}, {verdict}{before}"
+
+
+def _diverged(curve: Curve) -> int:
+    """Seeds that did not reach the last round."""
+    return len({row["seed"] for row in curve.rows}) - len(_losses(curve))

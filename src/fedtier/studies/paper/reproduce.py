@@ -79,9 +79,11 @@ def figure1(order: Order, tables: dict[str, Any], progress: Progress) -> Product
 def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
     about = tables["figure"]
     variants = local_steps.variants(tables)
-    order = order._replace(only=order.only or (() if order.quick else tuple(about["only"])))
-    wanted = comparison_for(order, local_steps.comparison_tables(tables, variants))
-    outcome = _run(order, local_steps.shown(wanted, variants, about), progress)
+    taus = [text for text in order.settings if text.startswith("run.tau=")]
+    require(not taus, "--set", taus, "the figure is about run.tau", "its taus stand in studies/paper/figure2.toml")
+    only = order.only or (() if order.quick else tuple(about["only"]))
+    wanted = comparison_for(order._replace(only=()), local_steps.comparison_tables(tables, variants))
+    outcome = _run(order, comparison.only(local_steps.shown(wanted, variants, about), only), progress)
     curves = {
         key: [
             load_runs.load_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
