@@ -57,6 +57,9 @@ def test_a_search_says_that_points_are_level_and_how_few_rows_judge():
     said = plain(terminal.search_table(search.Search(config, points[1:], 1.0, "accuracy", judged=50)))
     assert "level" not in said and "only" not in said
     assert "at an end" not in said  # two values: each is an end
+    same = search.Search(config, points[:2], 1.0, "accuracy", judged=50)
+    for text in (plain(terminal.search_table(same)), terminal.search_toml(same)):
+        assert "all points are level: penalty made no difference to zo_hfl here" in text.replace("\n", " ")
     assert "validation rows" in count_labels(config).said[0] and "test rows" in count_labels(load_config()).said[0]
 
 

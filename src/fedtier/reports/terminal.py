@@ -205,8 +205,16 @@ def search_toml(found: Search) -> str:
     shown = (lambda score: f"{percent(score)} %") if found.measure == "accuracy" else (lambda score: f"rmse {number(score)}")
     scores = " and ".join(f"{what} {shown(float(score.mean()))}" for what, score in both)
     head = f"# the best of {len(found.points)} points on validation rows, {seeds} seeds: {scores}"
+    head += f"\n# {_level(found)}" if found.level == len(found.points) > 1 else ""
     head += f"\n# {_at_an_end(found)}" if found.ends else ""
     return f"{head}\n\n{tomli_w.dumps(found.best)}"
+
+
+def _level(found: Search) -> str:
+    if found.level < len(found.points):
+        return f"the first {found.level} points are level: the configuration below has the first of them"
+    keys = " and ".join(found.points[0].options)
+    return f"all points are level: {keys} made no difference to {short(found.config.method.name)} here"
 
 
 def _at_an_end(found: Search) -> str:
@@ -228,8 +236,7 @@ def search_table(found: Search) -> list[Part]:
         values = (f"{value:g}" if isinstance(value, float) else str(value) for value in point.options.values())
         table.add_row(*values, *scores)
     words = [f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
-    if found.level > 1:
-        words.append(f"the first {found.level} points are level: the configuration below has the first of them")
+    words += [_level(found)] if found.level > 1 else []
     words += [_at_an_end(found)] if found.ends else []
     if found.judged < FEW_ROWS:
         words.append(f"only {found.judged} validation rows judge the global model: small differences mean nothing")
