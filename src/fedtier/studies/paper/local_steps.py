@@ -117,7 +117,7 @@ def _words(one: Curve, other: Curve) -> str:
     change, lost = difference(one, other), [_diverged(curve) for curve in (other, one)]
     before = f" ({lost[0]} diverged before, {lost[1]} after)" if any(lost) else ""
     if change is None:
-        return f"nobody knows how much, for no seed ended both{before}"
+        return f"an unknown amount: no seed ended both{before}"
     if np.isnan(change.half):
         return f"{change.mean:+.4f} in one seed, which tells nothing of others{before}"
     verdict = "not told apart" if abs(change.mean) <= change.half else "faster" if change.mean < 0 else "slower"

@@ -79,8 +79,15 @@ def figure1(order: Order, tables: dict[str, Any], progress: Progress) -> Product
 def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
     about = tables["figure"]
     variants = local_steps.variants(tables)
-    taus = [text for text in order.settings if text.startswith("run.tau=")]
-    require(not taus, "--set", taus, "the figure is about run.tau", "its taus stand in studies/paper/figure2.toml")
+    for text in order.settings:
+        steps = text.partition("=")[0].strip() in ("run.tau", "run.local_steps", "run.epochs")
+        require(
+            not steps,
+            "--set",
+            text,
+            "the figure compares numbers of local steps",
+            "its taus stand in studies/paper/figure2.toml",
+        )
     only = order.only or (() if order.quick else tuple(about["only"]))
     wanted = comparison_for(order._replace(only=()), local_steps.comparison_tables(tables, variants))
     outcome = _run(order, comparison.only(local_steps.shown(wanted, variants, about), only), progress)
