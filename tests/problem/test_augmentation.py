@@ -146,16 +146,19 @@ def test_a_method_without_steps_and_a_value_that_is_none_are_refused_before_any_
 
 
 def test_rows_that_are_no_images_are_refused_and_small_ones_are_told(tmp_path):
-    def config_of(shape):
+    def config_of(shape, kind=np.uint8):
         rng = np.random.default_rng(0)
-        np.savez(tmp_path / "own.npz", x=rng.integers(0, 255, (300, *shape)).astype(np.uint8), y=np.arange(300) % 3)
+        np.savez(tmp_path / "own.npz", x=rng.integers(0, 255, (300, *shape)).astype(kind), y=np.arange(300) % 3)
         file = [f"data.file={tmp_path / 'own.npz'}", "data.alpha=10", "data.clients=3"]
         return configuration.load_config(None, [*file, "data.augment=true"])
 
     for shape, words in (((12,), "is for images"), ((1, 4, 9), r"data.augment = True: shifts images by up to 4 pixels")):
-        with pytest.raises(FedtierError, match=words):
-            assemble(config_of(shape))
+        for reader in (assemble, count_labels):
+            with pytest.raises(FedtierError, match=words):
+                reader(config_of(shape))
     small, large = (count_labels(config_of(shape)).said[-1] for shape in ((1, 8, 8), (1, 28, 28)))
+    floats = count_labels(config_of((1, 28, 28), np.float32)).said[-1]  # which have no inputs before they are prepared
+    assert floats == large
     assert "4 of 8 pixels is much" in small and large == "training sees images shifted by up to 4 pixels, half of them mirrored"
 
 

@@ -229,8 +229,11 @@ def only(comparison: Comparison, filters: Sequence[str]) -> Comparison:
 def _check_choice(name: str, words: Any, labels: Sequence[tuple[str, str]]) -> None:
     require(isinstance(words, str), name, words, "must be a text: words of the labels")
     known = dict.fromkeys(word for method, setting in labels for word in _words(f"{setting} {method}"))
-    some = any(chosen(words, *pair) for pair in labels)
-    require(some, name, words, "chooses no cell", f"whole words of its labels: {', '.join(known)}")
+    hint, asked = f"whole words of its labels: {', '.join(known)}", _words(words)
+    require(bool(asked), name, words, "holds no word", hint)
+    unknown = [word for word in asked if word not in known]
+    why = f"no label has {' or '.join(unknown)}" if unknown else "no label has all of these words"
+    require(any(chosen(words, *pair) for pair in labels), name, words, f"chooses no cell: {why}", hint)
 
 
 def _words(text: str) -> list[str]:

@@ -18,6 +18,7 @@ from ..problem import BORDER
 from ..storage.json_value import Json, as_list, as_text, as_whole
 from .assemble import Experiment, federate
 from .data import client_names, load_raw, new_names
+from .solving import check_images
 from .tables import Config
 
 MOST_NAMED = 5  # new clients in the sentence on what was loaded
@@ -133,7 +134,9 @@ def describe(config: Config, dataset: Dataset, rows: dict[str, int], server: int
 def _augmented(config: Config, dataset: Dataset) -> list[str]:
     if not config.data.augment:
         return []
-    side = min(dataset.shape[1:])
+    shape = _shape(dataset)
+    check_images(shape)
+    side = min(shape[1:])
     much = f": {BORDER} of {side} pixels is much, compare with data.augment = false" if side < SMALL * BORDER else ""
     return [f"training sees images shifted by up to {BORDER} pixels, half of them mirrored{much}"]
 
@@ -150,5 +153,12 @@ def _columns(dataset: Dataset) -> str:
     needs = dataset.preparations[0].needs if dataset.preparations else ()
     if needs:
         return f"{len(needs)} columns as {dataset.shape[0]} inputs"
-    shape = dataset.shape if dataset.raw is None else dataset.raw.rows.shape[1:]  # pyright: ignore[reportAttributeAccessIssue]
-    return f"inputs {' x '.join(map(str, shape))}"
+    return f"inputs {' x '.join(map(str, _shape(dataset)))}"
+
+
+def _shape(dataset: Dataset) -> tuple[int, ...]:
+    """Of one row, prepared or not."""
+    if dataset.raw is None:
+        return dataset.shape
+    rows = dataset.raw.rows
+    return (len(rows.columns),) if isinstance(rows, Table) else rows.shape[1:]

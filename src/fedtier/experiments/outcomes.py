@@ -45,8 +45,9 @@ def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool =
     try:
         for cell in comparison.cells:
             progress.next_cell(f"{cell.method} {cell.setting}".rstrip())
+            dataset = load(cell.config)  # before the cell has a folder: rows that are not there leave none
             with RunFolder(cell.folder).held(progress.waiting) as files:
-                _set_stale_aside(files, cell.config, load(cell.config), progress, any_version)
+                _set_stale_aside(files, cell.config, dataset, progress, any_version)
                 rows = finished_rows(cell.folder, cell.config)
                 found = rows is not None
                 if found:

@@ -88,11 +88,16 @@ def augment_of(config: Config, dataset: Dataset) -> Augment | None:
     """What training steps see in place of the stored images; None: the images themselves."""
     if not config.data.augment:
         return None
-    rule = f"is for images [channels, height, width]; these rows have the shape {dataset.shape}"
-    require(len(dataset.shape) == 3, "data.augment", True, rule, "false")
-    rule = f"shifts images by up to {BORDER} pixels, and sides must be longer than that; these have the shape {dataset.shape}"
-    require(min(dataset.shape[1:]) > BORDER, "data.augment", True, rule, "false; or put the channels first, if they are last")
+    check_images(dataset.shape)
     return crop_and_flip(dataset.shape, BORDER)
+
+
+def check_images(shape: tuple[int, ...]) -> None:
+    """Whether rows of this shape can be augmented."""
+    rule = f"is for images [channels, height, width]; these rows have the shape {shape}"
+    require(len(shape) == 3, "data.augment", True, rule, "false")
+    rule = f"shifts images by up to {BORDER} pixels, and sides must be longer than that; these have the shape {shape}"
+    require(min(shape[1:]) > BORDER, "data.augment", True, rule, "false; or put the channels first, if they are last")
 
 
 def own_learner(words: Sequence[str], dataset: Dataset, kept: Kept) -> Learner:

@@ -91,6 +91,20 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+@contextmanager
+def folder_for(folder: Path) -> Iterator[None]:
+    """Makes the folder for what is done inside. Where that fails and has put nothing into it, what was made goes again."""
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    make_folder(folder)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # it is not empty
+            for one in made:
+                one.rmdir()
+        raise
+
+
 def make_private(folder: Path) -> None:
     """A folder that nobody but its owner may open, also where it was there before."""
     make_folder(folder)

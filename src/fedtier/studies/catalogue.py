@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from ..errors import choice, require
 from ..experiments.progress import Progress
-from ..storage.files import make_folder
+from ..storage.files import folder_for
 from .study import Order, Product
 
 
@@ -43,7 +44,6 @@ def make_result(order: Order, progress: Progress) -> Product:
     choice("NAME", order.name, STUDIES)
     able = [name for name, row in STUDIES.items() if row.stored]
     require(not order.stored or order.name in able, "--stored", order.name, f"is for {', '.join(able)} alone", "leave it out")
-    if order.out is not None:
-        make_folder(order.out)
     module = importlib.import_module(f"{__package__}.{STUDIES[order.name].module}")
-    return module.make(order, progress)
+    with nullcontext() if order.out is None else folder_for(order.out):
+        return module.make(order, progress)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from ...experiments.jobs import run_in_processes
 from ...experiments.progress import Progress
 from ...reports import layout, load_runs, plots
 from ...reports.terminal import label_counts_table
-from ...storage.files import make_folder, write_whole
+from ...storage.files import folder_for, write_whole
 from ..study import Order, Product, comparison_for
 from . import figures, implicit, local_steps, table
 from .orderings import orderings, published, summary
@@ -34,9 +35,8 @@ def make(order: Order, progress: Progress) -> Product:
     """A table is written into `out` in every format, if given, a figure into `out` or figures/ as SVG, PDF and PNG."""
     if order.out is None and order.name.startswith("figure"):
         order = order._replace(out=Path("figures"))
-    if order.out is not None:
-        make_folder(order.out)
-    return MAKERS[order.name](order, load_tables(order.name), progress)
+    with nullcontext() if order.out is None else folder_for(order.out):
+        return MAKERS[order.name](order, load_tables(order.name), progress)
 
 
 def load_tables(name: str) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def table1(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
     paper = published(about, [m["label"] for m in tables["methods"]], [s["label"] for s in tables["settings"]])
     outcome = _run(order, wanted, progress)
     found = orderings(outcome, paper)
-    how, grids = _how(order, outcome), table.grids(outcome, paper)
+    how, grids = _how(order, outcome, part=bool(order.only)), table.grids(outcome, paper)
     sentences = [ordering.sentence() for ordering in found]
     content = table.as_object(outcome, paper, found) | {"how": how}
     if order.out is not None:
@@ -81,16 +81,13 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
     variants = local_steps.variants(tables)
     for text in order.settings:
         steps = text.partition("=")[0].strip() in ("run.tau", "run.local_steps", "run.epochs")
-        require(
-            not steps,
-            "--set",
-            text,
-            "the figure compares numbers of local steps",
-            "its taus stand in studies/paper/figure2.toml",
-        )
-    only = order.only or (() if order.quick else tuple(about["only"]))
+        taus = ", ".join(map(str, about["taus"]))
+        require(not steps, "--set", text, "the figure compares numbers of local steps", f"leave it out; tau is {taus}")
     wanted = comparison_for(order._replace(only=()), local_steps.comparison_tables(tables, variants))
-    outcome = _run(order, comparison.only(local_steps.shown(wanted, variants, about), only), progress)
+    wanted = local_steps.shown(wanted, variants, about)
+    usual = wanted if order.quick else comparison.only(wanted, about["only"])
+    chosen = comparison.only(wanted, order.only) if order.only else usual
+    outcome = _run(order, chosen, progress)
     curves = {
         key: [
             load_runs.load_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
@@ -99,8 +96,11 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
         ]
         for key, entry in variants.items()
     }
-    files = _save(order, figures.convergence(curves))
-    how, sentences = _how(order, outcome), local_steps.sentences(curves, about)
+    sets = list(dict.fromkeys(_data_set(cell) for cell in chosen.cells))
+    part = len(chosen.cells) < sum(_data_set(cell) in sets for cell in wanted.cells)
+    others = "" if set(sets) <= {_data_set(cell) for cell in usual.cells} else f"-{'-'.join(sets)}"
+    files = _save(order, figures.convergence(curves), others)
+    how, sentences = _how(order, outcome, part=part), local_steps.sentences(curves, about)
     rows = [[cell.setting, cell.method, _final(outcome, cell)] for cell in outcome.comparison.cells]
     final = layout.Grid(["setting", "method", "accuracy at the end, %"], rows, left=2, groups=[row[0] for row in rows])
     ends = [dict(zip(("setting", "method", "accuracy"), row, strict=True)) for row in rows]
@@ -128,21 +128,26 @@ def _run(order: Order, wanted: comparison.Comparison, progress: Progress) -> out
     return outcomes.run_cells(wanted, progress, any_version=order.any_version)
 
 
-def _how(order: Order, outcome: outcomes.Outcome) -> str:
+def _data_set(cell: comparison.Cell) -> str:
+    return cell.setting.partition(" ")[0]
+
+
+def _how(order: Order, outcome: outcomes.Outcome, *, part: bool) -> str:
     """What was run, in words, so that a quick table is never taken for the full one."""
     runs = [cell.config.run for cell in outcome.comparison.cells]
     rounds, seeds = (" to ".join(map(str, sorted({getattr(run, key) for run in runs}))) for key in ("rounds", "seeds"))
-    part = "a variant" if order.settings else "a part" if order.only and order.name == "table1" else "in full"
-    return f"{'quick, not the full result' if order.quick else part}: {rounds} rounds, {seeds} seeds"
+    what = "a variant" if order.settings else "a part" if part else "in full"
+    return f"{'quick, not the full result' if order.quick else what}: {rounds} rounds, {seeds} seeds"
 
 
 def _final(outcome: outcomes.Outcome, cell: comparison.Cell) -> str:
     return table.accuracy(outcome.finals[cell.method, cell.setting])
 
 
-def _save(order: Order, figure: Figure) -> list[str]:
+def _save(order: Order, figure: Figure, of: str = "") -> list[str]:
+    """As `name` of the order, with `of` behind it: what it shows, where that is not the usual."""
     assert order.out is not None
-    paths = [order.out / f"{order.name}.{ending}" for ending in plots.ENDINGS]
+    paths = [order.out / f"{order.name}{of}.{ending}" for ending in plots.ENDINGS]
     for path in paths:
         plots.save(figure, path)
     return [str(path) for path in paths]
