@@ -73,7 +73,7 @@ class Search(NamedTuple):
         tried = {key: [point.options[key] for point in self.points] for key in first}
         ordered = {key: values for key, values in tried.items() if key in SEARCHABLE or all(map(_is_number, values))}
         grid = {key: list(dict.fromkeys(values)) for key, values in ordered.items()}
-        return {key: first[key] for key in at_an_end(grid, first)} if self.level == 1 else {}
+        return {key: first[key] for key in at_an_end(grid, {key: first[key] for key in grid})} if self.level == 1 else {}
 
 
 class Order(NamedTuple):
