@@ -99,7 +99,7 @@ def averaging(
         y = local.descend(lambda y, rows: trees.add(gradient(y, rows), pull(y, x)), x, view, spec, turn.steps, key)
         return client, Up(trees.sub(y, x))
 
-    def aggregate(server: PyTree, owns: tuple, ups: Up, specs: PyTree, round: Round) -> tuple[PyTree, Info]:
+    def aggregate(server: PyTree, owns: tuple, ups: PyTree, specs: PyTree, round: Round) -> tuple[PyTree, Info]:
         return moved(server, combine(round.arrived, ups.delta, weights_of(specs, weighting)))
 
     def moved(server: PyTree, delta: PyTree) -> tuple[PyTree, Info]:  # `Server`, or one that has more than x

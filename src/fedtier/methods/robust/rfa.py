@@ -65,7 +65,12 @@ def rfa(
 
 
 def geometric_median_over(
-    arrived: Bool[Array, "S"], xs: PyTree, weights: Float[Array, "S"], nu: float, iterations: int, tolerance: float
+    arrived: Bool[Array, "S"],
+    xs: PyTree,
+    weights: Float[Array, "S"],
+    nu: float | Float[Array, ""],
+    iterations: int | Int[Array, ""],
+    tolerance: float | Float[Array, ""],
 ) -> PyTree:
     """The point with the least weighted sum of distances to the rows that arrived; zeros when nothing arrived."""
     w = jnp.where(arrived, weights, 0.0)
