@@ -92,8 +92,11 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def folder_for(folder: Path) -> Iterator[None]:
-    """Makes the folder for what is done inside. Where that fails and has put nothing into it, what was made goes again."""
+def folder_for(folder: Path | None) -> Iterator[None]:
+    """Makes the folder, if any, for what is done inside. Where that fails and left it empty, what was made goes again."""
+    if folder is None:
+        yield
+        return
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     make_folder(folder)
     try:

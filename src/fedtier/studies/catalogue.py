@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from contextlib import nullcontext
 from typing import NamedTuple
 
 from ..errors import choice, require
@@ -45,5 +44,5 @@ def make_result(order: Order, progress: Progress) -> Product:
     able = [name for name, row in STUDIES.items() if row.stored]
     require(not order.stored or order.name in able, "--stored", order.name, f"is for {', '.join(able)} alone", "leave it out")
     module = importlib.import_module(f"{__package__}.{STUDIES[order.name].module}")
-    with nullcontext() if order.out is None else folder_for(order.out):
+    with folder_for(order.out):
         return module.make(order, progress)

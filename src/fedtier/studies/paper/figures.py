@@ -12,7 +12,7 @@ from ...reports.load_runs import Curve, band
 from ...reports.plots import INK, STYLE
 from ...reports.style import MEASURES, Measure
 from .implicit import Picture
-from .local_steps import Key
+from .local_steps import Key, data_set
 
 LOSS = MEASURES[0]
 SHADES = ("#9ECAE1", "#4292C6", "#08306B", "#000000")  # a parameter that grows: from light to dark
@@ -22,7 +22,9 @@ SHADES = ("#9ECAE1", "#4292C6", "#08306B", "#000000")  # a parameter that grows:
 def convergence(curves: dict[Key, list[Curve]]) -> Figure:
     """The test loss for each method, tau and mu: a row per data set and method, a column per setting."""
     found = [curve for several in curves.values() for curve in several]
-    rows = list(dict.fromkeys((_data_of(curve), method) for (method, _, _), several in curves.items() for curve in several))
+    rows = list(
+        dict.fromkeys((data_set(curve.setting), method) for (method, _, _), several in curves.items() for curve in several)
+    )
     columns = list(dict.fromkeys(_heterogeneity_of(curve) for curve in found))
     figure = Figure(figsize=(3.1 * len(columns) + 0.4, 2.3 * len(rows) + 0.9), layout="constrained")
     grid = figure.subplots(len(rows), len(columns), squeeze=False, sharex="col", sharey="row")
@@ -31,7 +33,7 @@ def convergence(curves: dict[Key, list[Curve]]) -> Figure:
         label = f"τ = {tau:g}, larger μ" if larger else f"τ = {tau:g}"
         colour, stroke = ("#D55E00", "--" if tau == max(shades) else ":") if larger else (shades[tau], "-")
         for curve in several:
-            axes = grid[rows.index((_data_of(curve), method)), columns.index(_heterogeneity_of(curve))]
+            axes = grid[rows.index((data_set(curve.setting), method)), columns.index(_heterogeneity_of(curve))]
             _line(axes, curve, LOSS, label, colour, stroke)
     for line, (data, method) in zip(grid, rows, strict=True):
         line[0].set_ylabel(f"{data}\n{method}\ntest loss")
@@ -47,10 +49,6 @@ def convergence(curves: dict[Key, list[Curve]]) -> Figure:
     figure.align_ylabels()
     _legend(figure, grid[-1], "outside lower center", len(shades) + 2)
     return figure
-
-
-def _data_of(curve: Curve) -> str:
-    return curve.setting.partition(" ")[0]
 
 
 def _heterogeneity_of(curve: Curve) -> str:

@@ -28,6 +28,11 @@ class Key(NamedTuple):
 Variants = dict[Key, dict[str, Any]]  # the entry of [[methods]] for each curve
 
 
+def data_set(setting: str) -> str:
+    """The data set of a setting's label, which begins with it."""
+    return setting.partition(" ")[0]
+
+
 def variants(tables: dict[str, Any]) -> Variants:
     """What is drawn; a row itself where it has this tau already, so that the table's cell serves."""
     about, entries = tables["figure"], {entry["label"]: entry for entry in tables["methods"]}

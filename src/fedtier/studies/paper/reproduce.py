@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ def make(order: Order, progress: Progress) -> Product:
     """A table is written into `out` in every format, if given, a figure into `out` or figures/ as SVG, PDF and PNG."""
     if order.out is None and order.name.startswith("figure"):
         order = order._replace(out=Path("figures"))
-    with nullcontext() if order.out is None else folder_for(order.out):
+    with folder_for(order.out):
         return MAKERS[order.name](order, load_tables(order.name), progress)
 
 
@@ -79,9 +78,9 @@ def figure1(order: Order, tables: dict[str, Any], progress: Progress) -> Product
 def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product:
     about = tables["figure"]
     variants = local_steps.variants(tables)
+    taus = ", ".join(map(str, about["taus"]))
     for text in order.settings:
         steps = text.partition("=")[0].strip() in ("run.tau", "run.local_steps", "run.epochs")
-        taus = ", ".join(map(str, about["taus"]))
         require(not steps, "--set", text, "the figure compares numbers of local steps", f"leave it out; tau is {taus}")
     wanted = comparison_for(order._replace(only=()), local_steps.comparison_tables(tables, variants))
     wanted = local_steps.shown(wanted, variants, about)
@@ -96,9 +95,9 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
         ]
         for key, entry in variants.items()
     }
-    sets = list(dict.fromkeys(_data_set(cell) for cell in chosen.cells))
-    part = len(chosen.cells) < sum(_data_set(cell) in sets for cell in wanted.cells)
-    others = "" if set(sets) <= {_data_set(cell) for cell in usual.cells} else f"-{'-'.join(sets)}"
+    sets = list(dict.fromkeys(local_steps.data_set(cell.setting) for cell in chosen.cells))
+    part = len(chosen.cells) < sum(local_steps.data_set(cell.setting) in sets for cell in wanted.cells)
+    others = "" if set(sets) <= {local_steps.data_set(cell.setting) for cell in usual.cells} else f"-{'-'.join(sets)}"
     files = _save(order, figures.convergence(curves), others)
     how, sentences = _how(order, outcome, part=part), local_steps.sentences(curves, about)
     rows = [[cell.setting, cell.method, _final(outcome, cell)] for cell in outcome.comparison.cells]
@@ -126,10 +125,6 @@ def _run(order: Order, wanted: comparison.Comparison, progress: Progress) -> out
     if order.jobs != 1:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
     return outcomes.run_cells(wanted, progress, any_version=order.any_version)
-
-
-def _data_set(cell: comparison.Cell) -> str:
-    return cell.setting.partition(" ")[0]
 
 
 def _how(order: Order, outcome: outcomes.Outcome, *, part: bool) -> str:
