@@ -42,6 +42,29 @@ def test_the_estimates_find_the_exact_constants_of_the_quadratic():
     assert {number.label for number in found} == {"estimate"}
 
 
+@pytest.mark.parametrize("ends", [(-2.0, 7.0), (1.0, 1.0), (0.0, 0.0), (-3.0, -1.0), (0.5, 1e4)])
+@pytest.mark.parametrize("n", [1, 7, 300])
+def test_both_ends_of_the_curvature_of_a_quadratic_are_found_however_many_dimensions_it_has(n, ends):
+    q = jnp.linspace(*ends, n) if n > 1 else jnp.array(ends[1:])
+    f = lambda x: 0.5 * jnp.sum(q * x["a"] ** 2) + x["b"] * 0.0  # noqa: E731
+    flat = 0.0  # the curvature along b
+    ((low, high),) = estimates.curvature(f, [{"a": jnp.ones(n), "b": jnp.array(2.0)}], keys.root(0))
+    wanted = min(flat, float(q.min())), max(flat, float(q.max()))
+    assert (low, high) == pytest.approx(wanted, rel=1e-2, abs=1e-2 * max(map(abs, wanted)))
+
+
+@pytest.mark.parametrize("n", [7, 300])
+def test_a_curvature_that_is_not_finite_is_not_a_number(n):
+    ((low, high),) = estimates.curvature(lambda x: jnp.sum(jnp.sqrt(x)), [jnp.zeros(n)], keys.root(0))
+    assert np.isnan(low) and np.isnan(high)
+
+
+def test_a_map_that_does_not_move_has_no_sensitivity():
+    assert estimates.sensitivity(lambda x: jnp.zeros(3), jnp.ones(40), keys.root(0)) == 0.0
+    twice = estimates.sensitivity(lambda x: jnp.concatenate([3.0 * x, 4.0 * x]), jnp.ones(40), keys.root(0))
+    assert twice == pytest.approx(5.0)
+
+
 def test_the_sampled_slopes_of_a_coupling_are_its_gradients():
     # penalty 2, weight 3, |x - y| = 5 at the farther pair: slope 2 * 3 * 5 in both arguments.
     spec = QuadraticSpec(jnp.asarray(3.0), jnp.inf, 1.0, jnp.ones(2))

@@ -1,7 +1,7 @@
 """Constants, bounds, step sizes and complexities: what the theorems promise for a problem. Derivations: docs/theory.md.
 
 constants    L1, mu_h, L_h, L_x, L0, sigma of a problem, each labelled exact, bound or estimate     (2), (26) to (28)
-estimates    the same by power iteration and sampling, for problems without a closed form
+estimates    the same by Lanczos' method and sampling, for problems without a closed form
 lipschitz    how fast solutions move with x, for each kind of set                                   (3) to (6)
 sphere       smoothing and the two-point estimate                                                  (7) to (11), (15), (16)
 local        Algorithm 2's error after H steps, and the H for an error                              (12) to (14)

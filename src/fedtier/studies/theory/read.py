@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from ... import keys, trees
 from ...errors import require
 from ...experiments.assemble import Experiment
-from ...federation import Federation, cohort_size
+from ...federation import Federation, View, cohort_size, mean_over_rows
 from ...methods import registry
 from ...problem.sets import ConstraintSet, Dependence
 from ...theory import constants as known
@@ -151,17 +151,28 @@ def _server(experiment: Experiment, served: Rows, options: Mapping[str, Any]) ->
         spread = float(inputs.var(axis=0, dtype=np.float64).sum())
         way = 0.5 * float(np.sum((np.asarray(x, np.float64) - inputs.mean(axis=0, dtype=np.float64)) ** 2))
         return exact(1.0, "(27)"), exact((spread / batch) ** 0.5, "(27)"), way
-    f1 = float(experiment.problem.f1(x, _batch(experiment, index)))  # cross entropy is never below 0
+
+    def losses(rows: PyTree) -> Array:
+        return jax.vmap(lambda row: experiment.problem.f1(x, _alone(row)))(rows)
+
+    arrays, (first, rows) = trees.map(jnp.asarray, experiment.federation.arrays), jnp.array([0, len(index)])
+    view = View(arrays, jnp.asarray(index), first, rows)
+    f1 = float(jax.jit(lambda view: mean_over_rows(losses, view))(view))  # cross entropy is never below 0
     if _is_softmax(experiment):
         return known.softmax_smoothness(inputs), known.softmax_noise(inputs, batch), f1
     some = _batch(experiment, index[:SAMPLED_ROWS])
     L1 = estimates.gradient_smoothness(lambda p: experiment.problem.f1(p, some), _points(experiment), keys.root(1))
-    gradients = jax.vmap(lambda row: jax.grad(experiment.problem.f1)(x, trees.map(lambda a: a[None], row)))(some)
+    gradients = jax.jit(jax.vmap(lambda row: jax.grad(experiment.problem.f1)(x, _alone(row))))(some)
     return L1, estimates.gradient_noise(gradients, batch), f1
 
 
 def _batch(experiment: Experiment, index: np.ndarray) -> PyTree:
     return trees.map(lambda a: jnp.asarray(a)[index], experiment.federation.arrays)
+
+
+def _alone(row: PyTree) -> PyTree:
+    """A row as a batch of one."""
+    return trees.map(lambda a: a[None], row)
 
 
 def _points(experiment: Experiment) -> list[PyTree]:
