@@ -19,12 +19,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedtier.compilation import jitted
 from fedtier.problem.models import cnn
 from fedtier.problem.models.layers import patches_of, pooled, product_of
 
 BATCH, TURNS = 32, 60
 STAGES = ((32, 3, 16), (16, 16, 32), (8, 32, 64))  # side of the images, their channels, the kernel's outputs
-ALONE = {"xla_cpu_multi_thread_eigen": False}
 
 Part = Callable[..., Any]
 
@@ -78,7 +78,7 @@ def parts() -> dict[str, tuple[Part, Any]]:
 
 
 def main() -> None:
-    calls = {name: (jax.jit(part, compiler_options=ALONE), given) for name, (part, given) in parts().items()}
+    calls = {name: (jitted(part), given) for name, (part, given) in parts().items()}
     rng = np.random.default_rng(1)
     sizes = [(BATCH * side**2, 9 * channels, outputs) for side, channels, outputs in STAGES]
     plain = [tuple(rng.standard_normal(s).astype(np.float32) for s in ((m, d), (d, o), (m, o))) for m, d, o in sizes]

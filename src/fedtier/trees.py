@@ -74,6 +74,11 @@ def take(x: PyTree, index: ArrayLike | slice) -> PyTree:
     return map(lambda a: a[index], x)
 
 
+def alone(row: PyTree) -> PyTree:
+    """A row as a batch of one."""
+    return map(lambda a: a[None], row)
+
+
 def stack(xs: list[PyTree]) -> PyTree:
     """The trees as one, with a new leading axis."""
     return map(lambda *leaves: jnp.stack(leaves), *xs)

@@ -121,7 +121,7 @@ def global_scores(
         return jnp.nan, jnp.nan, Quality()
 
     def losses(rows: PyTree) -> Array:
-        return jax.vmap(lambda row: algorithm.problem.f1(x, _one(row)))(rows)
+        return jax.vmap(lambda row: algorithm.problem.f1(x, trees.alone(row)))(rows)
 
     own = mean_over_rows(losses, server, total=total) if algorithm.problem.central else jnp.zeros(())
     loss = weighted_mean(lambda rows: losses(_alike(rows)), test, total)
@@ -207,10 +207,6 @@ def personal_steps(experiment: Experiment, number: int) -> np.ndarray:
     """[m] the local steps from which a personal model is made when it is measured after round `number`."""
     said = experiment.config.run.personal_steps
     return experiment.steps[number] if said is None else np.full_like(experiment.steps[number], said)
-
-
-def _one(row: PyTree) -> PyTree:
-    return jax.tree.map(lambda a: a[None], row) if isinstance(row, Rows) else row[None]
 
 
 def _alike(rows: PyTree) -> PyTree:

@@ -85,7 +85,7 @@ def chosen(rule: PersonalRule, share: float) -> PersonalRule:
             fit, check = held_back(view, share)
 
             def loss(y: PyTree) -> Float[Array, ""]:
-                return mean_over_rows(lambda rows: jax.vmap(lambda row: problem.f1(y, _alone(row)))(rows), check)
+                return mean_over_rows(lambda rows: jax.vmap(lambda row: problem.f1(y, trees.alone(row)))(rows), check)
 
             serves = loss(personal(x, start, fit, spec, steps, key)) < loss(x)  # False where there is no row
             return trees.where(serves, personal(x, start, view, spec, steps, key), x)
@@ -101,11 +101,6 @@ def held_back(view: View, share: float) -> tuple[View, View]:
     """(the first rows of `view`, its last `share`, rounded down)."""
     kept = jnp.floor(share * view.size).astype(view.size.dtype)
     return view._replace(size=view.size - kept), view._replace(start=view.start + view.size - kept, size=kept)
-
-
-def _alone(row: PyTree) -> PyTree:
-    """A batch of one row."""
-    return jax.tree.map(lambda a: a[None], row)
 
 
 def without_lower_level(rule: PersonalRule, problem: Bilevel, solves: int = 1) -> PersonalModel:

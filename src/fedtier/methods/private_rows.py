@@ -50,7 +50,7 @@ def noisy_gradient(
     rows = rows_at(view, view.index[view.start + jnp.where(inside, position, 0)])
 
     def clipped(row: PyTree) -> PyTree:
-        g = gradient(y, trees.map(lambda a: a[None], row))
+        g = gradient(y, trees.alone(row))
         length = trees.norm(g)
         sound = jnp.isfinite(length)
         return trees.where(sound, trees.scale(jnp.minimum(1.0, how.clip / jnp.maximum(length, 1e-30)), g), trees.zeros_like(g))

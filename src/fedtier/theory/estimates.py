@@ -131,7 +131,7 @@ def gradient_noise(gradients: PyTree, batch: int) -> Number:
 def lower_constants(problem: Bilevel, points: list[PyTree], rows: PyTree, spec: PyTree, batch: int) -> LowerConstants:
     """mu_h, L_h, L_x and sigma of a client's h on its `rows`, at y in `points` and x = the first of them."""
     x, key, gradient = points[0], keys.root(0), jax.grad(problem.h, argnums=1)
-    singles = jax.jit(jax.vmap(lambda row: gradient(x, x, trees.map(lambda a: a[None], row), spec)))(rows)
+    singles = jax.jit(jax.vmap(lambda row: gradient(x, x, trees.alone(row), spec)))(rows)
     found = curvature(lambda y: problem.h(x, y, rows, spec), points, key)
     return LowerConstants(
         _convexity(found),

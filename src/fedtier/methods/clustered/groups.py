@@ -40,7 +40,7 @@ def own_loss(loss: Loss, x: PyTree, view: View) -> Float[Array, ""]:
     """The mean loss of x over all rows of `view`; 0 where there are none."""
 
     def each(rows: PyTree) -> Float[Array, "B"]:
-        return jax.vmap(lambda row: loss(x, trees.map(lambda a: a[None], row)))(rows)
+        return jax.vmap(lambda row: loss(x, trees.alone(row)))(rows)
 
     return jnp.where(view.size > 0, mean_over_rows(each, view), 0.0)
 

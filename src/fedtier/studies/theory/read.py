@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 from ... import keys, trees
 from ...errors import require
 from ...experiments.assemble import Experiment
-from ...federation import Federation, View, cohort_size, mean_over_rows
+from ...federation import Federation, cohort_size, mean_over_rows
 from ...methods import registry
 from ...problem.sets import ConstraintSet, Dependence
 from ...theory import constants as known
@@ -63,7 +63,7 @@ def read_setting(experiment: Experiment) -> Setting:
     couplings = [known.quadratic_coupling(config.method.penalty, weight[i], radius[i]) for i in range(m)]
     served = _rows(experiment, federation, None)
     clients = _clients(experiment, federation, dependence, rows=rows, couplings=couplings, radius=radius, options=options)
-    L1, sigma, f1 = _server(experiment, served, options)
+    L1, sigma, f1 = _server(experiment, federation, served, options)
     pull = np.mean([0.5 * config.method.penalty * weight[i] * clients[i].start.value ** 2 for i in range(m)])
     return Setting(
         Constants(n, L1, sigma, clients),
@@ -143,7 +143,9 @@ def _clients(
     return tuple(known.general_client(dependence, lower, couplings[i], starts[i]) for i in range(m))
 
 
-def _server(experiment: Experiment, served: Rows, options: Mapping[str, Any]) -> tuple[Number, Number, float]:
+def _server(
+    experiment: Experiment, federation: Federation, served: Rows, options: Mapping[str, Any]
+) -> tuple[Number, Number, float]:
     """L1, sigma, and f1(x_0) less a lower bound of f1."""
     inputs, index = served
     batch, x = options["server_batch"], trees.take(experiment.x, 0)
@@ -153,26 +155,20 @@ def _server(experiment: Experiment, served: Rows, options: Mapping[str, Any]) ->
         return exact(1.0, "(27)"), exact((spread / batch) ** 0.5, "(27)"), way
 
     def losses(rows: PyTree) -> Array:
-        return jax.vmap(lambda row: experiment.problem.f1(x, _alone(row)))(rows)
+        return jax.vmap(lambda row: experiment.problem.f1(x, trees.alone(row)))(rows)
 
-    arrays, (first, rows) = trees.map(jnp.asarray, experiment.federation.arrays), jnp.array([0, len(index)])
-    view = View(arrays, jnp.asarray(index), first, rows)
-    f1 = float(jax.jit(lambda view: mean_over_rows(losses, view))(view))  # cross entropy is never below 0
+    whole = federation._replace(arrays=experiment.federation.arrays)
+    f1 = float(jax.jit(lambda view: mean_over_rows(losses, view))(whole.view(whole.server)))  # cross entropy is never below 0
     if _is_softmax(experiment):
         return known.softmax_smoothness(inputs), known.softmax_noise(inputs, batch), f1
     some = _batch(experiment, index[:SAMPLED_ROWS])
     L1 = estimates.gradient_smoothness(lambda p: experiment.problem.f1(p, some), _points(experiment), keys.root(1))
-    gradients = jax.jit(jax.vmap(lambda row: jax.grad(experiment.problem.f1)(x, _alone(row))))(some)
+    gradients = jax.jit(jax.vmap(lambda row: jax.grad(experiment.problem.f1)(x, trees.alone(row))))(some)
     return L1, estimates.gradient_noise(gradients, batch), f1
 
 
 def _batch(experiment: Experiment, index: np.ndarray) -> PyTree:
     return trees.map(lambda a: jnp.asarray(a)[index], experiment.federation.arrays)
-
-
-def _alone(row: PyTree) -> PyTree:
-    """A row as a batch of one."""
-    return trees.map(lambda a: a[None], row)
 
 
 def _points(experiment: Experiment) -> list[PyTree]:
