@@ -45,6 +45,19 @@ def test_every_point_equals_the_run_with_its_options_and_the_best_stands_first(f
         np.testing.assert_allclose(point.overall, [row["global_accuracy"] for row in result.final], atol=1e-6)
 
 
+@pytest.mark.slow
+def test_weight_decays_are_searched_at_once_and_each_point_is_the_run_with_them(tmp_path):
+    same = ["method.name=zo_hfl", "run.rounds=4", "run.tau=4", "data.validation_share=0.1"]
+    config = configuration.load_config(None, same)
+    found = search.run_search(config, {"weight_decay": [0.0, 20.0], "server_weight_decay": [0.0, 30.0]})
+    assert len({(float(point.overall[0]), float(point.personal[0])) for point in found.points}) == 4
+    for point in found.points:
+        single = configuration.load_config(None, [*same, *(f"method.{key}={value}" for key, value in point.options.items())])
+        result = run_experiment(single, tmp_path / "-".join(map(str, point.options.values())), progress=Progress())
+        np.testing.assert_allclose(point.overall, [row["global_accuracy"] for row in result.final], atol=1e-6)
+        np.testing.assert_allclose(point.personal, [row["personal_accuracy"]["mean"] for row in result.final], atol=1e-6)
+
+
 def test_validation_rows_come_from_the_server_and_the_test_rows_are_nobodys():
     from fedtier.experiments.assemble import assemble
 

@@ -58,31 +58,32 @@ def project_ball(y, x, radius):
 
 
 class Clients:
-    """Algorithm 2 at every client, with f2 = penalty/2 weight |x - y|^2 and the ball of each client's radius."""
+    """Algorithm 2 at every client, with f2 = penalty/2 weight |x - y|^2 and the ball of each client's radius; `decay` times y
+    is in every gradient, `momentum` of the last step in every step."""
 
-    def __init__(self, federation, *, penalty, proximity, client_c, batch):
+    def __init__(self, federation, *, penalty, proximity, client_c, batch, momentum=0.0, decay=0.0):
         self.federation, self.penalty, self.proximity = federation, penalty, proximity
-        self.client_c, self.batch = client_c, batch
+        self.client_c, self.batch, self.momentum, self.decay = client_c, batch, momentum, decay
 
     def factor(self, i, x, draws):
         """1, or less where the first step would be longer than 1/L: L from the gradients before and after that step."""
         bits = np.asarray(step_bits(draws, self.batch))[0]
         inputs, labels = rows_of(self.federation, self.federation.train.start[i], self.federation.train.size[i], bits)
-        before = softmax_gradient(x, inputs, labels)
+        before = softmax_gradient(x, inputs, labels) + self.decay * x
         there = x - self.client_c * before
-        after = softmax_gradient(there, inputs, labels) + self.proximity * (there - x)
+        after = softmax_gradient(there, inputs, labels) + self.proximity * (there - x) + self.decay * there
         L = np.linalg.norm(after - before) / np.linalg.norm(there - x)
         return min(1.0, 1.0 / (self.client_c * L))
 
     def solve(self, i, point, steps, draws, factor=1.0):
         radius = float(self.federation.spec.radius[i])
-        y = project_ball(point, point, radius)
+        y, m = project_ball(point, point, radius), np.zeros_like(point)
         window, bits = (self.federation.train.start[i], self.federation.train.size[i]), np.asarray(step_bits(draws, self.batch))
         assert steps <= MOST
         for t in range(int(steps)):
             inputs, labels = rows_of(self.federation, *window, bits[t])
-            gradient = softmax_gradient(y, inputs, labels) + self.proximity * (y - point)
-            y = project_ball(y - factor * self.client_c / (t + 1) * gradient, point, radius)
+            m = self.momentum * m + softmax_gradient(y, inputs, labels) + self.proximity * (y - point) + self.decay * y
+            y = project_ball(y - factor * self.client_c / (t + 1) * m, point, radius)
         return y
 
     def f2(self, i, x, y):
@@ -149,10 +150,13 @@ def guided(
     client_c,
     batch,
     server_batch,
+    server_decay=0.0,
+    **more,
 ):
     """(x_R, its average) of what is recommended: a probe along each client's last displacement, steps no longer than 1/L, the
-    latest estimate of every client, each fading as x moves along it, several steps of Adam a round, the average of x."""
-    clients = Clients(federation, penalty=penalty, proximity=proximity, client_c=client_c, batch=batch)
+    latest estimate of every client, each fading as x moves along it, several steps of Adam a round, the average of x.
+    `more`: what `Clients` take beside it."""
+    clients = Clients(federation, penalty=penalty, proximity=proximity, client_c=client_c, batch=batch, **more)
     m = len(federation.train.start)
     guide, latest = {}, {}  # of each client that was heard: its direction; (g, f2, x where they were measured)
     adam, average = Adam(x), x
@@ -171,6 +175,7 @@ def guided(
             latest[i], guide[i] = (g, (plus + minus) / 2, x), displacement / np.linalg.norm(displacement)
         for k in range(server_steps):
             pull = sum(g * np.clip(1 + np.sum(g * (x - there)) / (2 * f2), 0, 2) for g, f2, there in latest.values()) / m
-            x = x - server_c / np.sqrt(r + 1) * adam(server_gradient(federation, x, root, r, k, server_batch) + pull)
+            update = adam(server_gradient(federation, x, root, r, k, server_batch) + pull)
+            x = x - server_c / np.sqrt(r + 1) * (update + server_decay * x)
         average = average + (averaging + 1) / (r + averaging + 1) * (x - average)
     return x, average

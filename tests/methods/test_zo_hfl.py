@@ -94,6 +94,28 @@ def test_what_is_recommended_equals_a_plain_numpy_implementation():
                 assert np.linalg.norm(np.asarray(found.weight) - wanted) <= 1e-5 * np.linalg.norm(wanted)
 
 
+@pytest.mark.slow
+def test_momentum_and_weight_decay_at_client_and_server_equal_a_plain_numpy_implementation():
+    with jax.enable_x64(True):
+        federation, plan = digits(radius=0.3, dtype=np.float64), bumpy_plan(8)
+        model = softmax(64, 10, bias=False)
+        problem = supervised(cross_entropy(model), penalty=30.0, proximity=10.0, Y=ball())
+        start = 0.1 * np.random.default_rng(0).standard_normal((10, 64))
+        given = {"momentum": 0.6, "weight_decay": 0.4, "server_weight_decay": 2.0}
+        last, average = reference.guided(
+            federation, plan, start, keys.root(0), penalty=30.0, proximity=10.0, smoothing=0.1, server_c=0.003,
+            server_steps=5, averaging=3, client_c=0.1, batch=8, server_batch=16, momentum=0.6, decay=0.4, server_decay=2.0,
+        )  # fmt: skip
+        keys_of_a_configuration = {
+            "estimator": "auto", "remembered": 10, "fading": True, "bounded": True, "server_step": "adam",
+            "server_lr": "inverse_sqrt(0.003)", "server_steps": 5, "server_batch": 16, "averaging": 3, "batch": 8,
+        }  # fmt: skip
+        method = make("zo_hfl", problem, keys_of_a_configuration | given)
+        state = play(method, federation, plan, model.init(None)._replace(weight=jnp.asarray(start)), 8)
+        for found, wanted in ((x_of(state), last), (method.global_model(state.server), average)):
+            assert np.linalg.norm(np.asarray(found.weight) - wanted) <= 1e-9 * np.linalg.norm(wanted)
+
+
 def exact_solver_problem(federation, closed, penalty, proximity):
     """The two-level quadratic with the closed form in place of the solve."""
     problem = two_level_quadratic(penalty=penalty, proximity=proximity)

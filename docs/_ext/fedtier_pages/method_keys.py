@@ -80,6 +80,11 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
     "server_batch": ("Rows of the server's minibatch.", "rows", 512),
     "server_steps": ("Steps of the server in a round; the clients pull in all of them.", "steps", 20),
     "server_step": ("The server's optimiser: `sgd`, `momentum` or `adam`.", "", "adam"),
+    "server_weight_decay": (
+        "So many times the server's model is added to each of its gradients; with `adam` beside its update (AdamW).",
+        "",
+        0.1,
+    ),
     "averaging": (
         "s: the global model is the average of the server's models with weights that grow like r^s; 0: the last one.",
         "",

@@ -15,7 +15,8 @@ from ..schedules import as_schedule, rescaled, size_of
 from ..storage.json_value import Json
 
 STEPS = ("server_lr", "client_lr", "fine_tune")
-SEARCHABLE = ("penalty", "proximity", *STEPS[:2], "server_rate", *STEPS[2:])
+DECAYS = ("weight_decay", "server_weight_decay")
+SEARCHABLE = ("penalty", "proximity", *STEPS[:2], "server_rate", *STEPS[2:], *DECAYS)
 
 Value = float | str
 Grid = Mapping[str, Sequence[Value]]

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import optax
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from ..errors import called, choice
+from ..errors import called, choice, not_negative
 from ..schedules import StepSize, as_schedule, constant
 from . import personal, solvers
 from .descent import ServerDescent, by_round, descent
@@ -28,7 +29,7 @@ TRANSFORMS = {"sgd": optax.identity, "momentum": lambda: optax.trace(0.9), "adam
 KEYS_OF_PARTS: dict[str, tuple[str, ...]] = {
     "estimator": ("estimator", "smoothing", "directions", "guide", "mix", "control"),
     "local": ("client_lr", "batch", "bounded", "momentum", "weight_decay"),
-    "server": ("server_step", "server_lr", "server_steps", "server_batch", "averaging", "trust"),
+    "server": ("server_step", "server_lr", "server_steps", "server_batch", "server_weight_decay", "averaging", "trust"),
     "personal": ("fine_tune",),
 }
 """The keys that a part has in itself: a program that gives the part whole gives none of them."""
@@ -54,14 +55,14 @@ def local(
     batch: int = 32,
     bounded: bool = False,
     momentum: float = 0.0,
-    weight_decay: float = 0.0,
+    weight_decay: Real = 0.0,
 ) -> ProjectedSgd:
     """A client's solver from its flat keys."""
     step = as_schedule("client_lr", client_lr, constant)
     return solvers.projected_sgd(step, batch=batch, bounded=bounded, momentum=momentum, weight_decay=weight_decay)
 
 
-def trained(client_lr: StepSize, batch: int, fine_tune: StepSize, momentum: float = 0.0, weight_decay: float = 0.0) -> Parts:
+def trained(client_lr: StepSize, batch: int, fine_tune: StepSize, momentum: float = 0.0, weight_decay: Real = 0.0) -> Parts:
     """The parts of a method that trains locally and may fine-tune what comes of it, by plain SGD."""
     solver = local(client_lr, batch, momentum=momentum, weight_decay=weight_decay)
     return {"local": solver, "personal": personal_rule(fine_tune, batch, personal.global_model())}
@@ -74,9 +75,16 @@ def personal_rule(fine_tune: StepSize, batch: int, otherwise: PersonalRule) -> P
     return personal.fine_tune(as_schedule("fine_tune", fine_tune, constant), batch=batch)
 
 
-def server_descent(lr: StepSize, batch: int, steps: int, step: str, averaging: int, trust: float) -> ServerDescent:
-    """The server's descent from its flat keys."""
+def server_descent(
+    lr: StepSize, batch: int, steps: int, step: str, averaging: int, trust: float, weight_decay: Real = 0.0
+) -> ServerDescent:
+    """The server's descent from its flat keys; with Adam weight decay is beside its update (AdamW), else in the gradient."""
     choice("server_step", step, TRANSFORMS)
-    optimiser = by_round(TRANSFORMS[step](), as_schedule("server_lr", lr, constant))
+    not_negative("server_weight_decay", weight_decay)
+    transform = TRANSFORMS[step]()
+    if isinstance(weight_decay, Tracer) or weight_decay:
+        decay = optax.add_decayed_weights(weight_decay)
+        transform = optax.chain(transform, decay) if step == "adam" else optax.chain(decay, transform)
+    optimiser = by_round(transform, as_schedule("server_lr", lr, constant))
     with called({"batch": "server_batch", "steps": "server_steps"}):
         return descent(optimiser, steps=steps, batch=batch, averaging=averaging, trust=trust)

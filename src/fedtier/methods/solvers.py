@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -130,7 +131,7 @@ class ProjectedSgd(NamedTuple):
     batch: int
     bounded: bool = False  # are steps shortened where the loss is too curved for them?
     momentum: float = 0.0  # rho of the heavy ball, which starts at rest in every solve
-    weight_decay: float = 0.0  # times y, added to every gradient
+    weight_decay: ArrayLike = 0.0  # times y, added to every gradient
     augment: Augment | None = None  # what steps see in place of the stored rows
     private: RowNoise | None = None  # are gradients clipped row by row, with noise?
 
@@ -187,10 +188,25 @@ class ProjectedSgd(NamedTuple):
 
         return jax.lax.fori_loop(0, steps, add, Moving(jnp.zeros(()), jnp.zeros(()))).y
 
+    @property
+    def decays(self) -> bool:
+        """Has it weight decay? A number that a search traces counts as one that is not 0."""
+        return isinstance(self.weight_decay, Tracer) or bool(self.weight_decay)
+
     def _decayed(self, gradient: Gradient) -> Gradient:
-        if not self.weight_decay:
+        if not self.decays:
             return gradient
-        return lambda y, rows: trees.axpy(self.weight_decay, y, gradient(y, rows))
+        return lambda y, rows: trees.axpy(jnp.asarray(self.weight_decay), y, gradient(y, rows))
+
+    def with_decay_in(self, problem: Bilevel) -> tuple[Bilevel, ProjectedSgd]:
+        """The problem with weight decay as a part of h, and the solver without it: what is derived from h then knows of it."""
+        if not self.decays:
+            return problem, self
+
+        def h(x: PyTree, y: PyTree, rows: PyTree, spec: ClientSpec) -> Float[Array, ""]:
+            return problem.h(x, y, rows, spec) + 0.5 * self.weight_decay * trees.dot(y, y)
+
+        return problem._replace(h=h), self._replace(weight_decay=0.0)
 
     def lower_level(self, problem: Bilevel) -> LowerLevel:
         """Algorithm 2 on h, or the problem's own solver where it has one.
@@ -255,7 +271,7 @@ def _factor(gradient: Callable[[PyTree], PyTree], y: PyTree, first: ArrayLike) -
 
 
 def projected_sgd(
-    step: StepSize, *, batch: int = 32, bounded: bool = False, momentum: float = 0.0, weight_decay: float = 0.0
+    step: StepSize, *, batch: int = 32, bounded: bool = False, momentum: float = 0.0, weight_decay: ArrayLike = 0.0
 ) -> ProjectedSgd:
     """SGD with minibatches of `batch` rows drawn with replacement, projected on Y after every step.
 

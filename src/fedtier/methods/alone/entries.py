@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...schedules import StepSize
 from .. import personal
 from ..entry import Entry
-from ..flat import SERVER, SIZES, TUNED, TUNING, Parts, local, personal_rule, server_descent
+from ..flat import SERVER, SIZES, TUNED, TUNING, Parts, Real, local, personal_rule, server_descent
 from .local_only import local_only
 from .server_only import server_only
 
@@ -16,18 +16,21 @@ def server_only_keys(
     server_batch: int = 128,
     server_steps: int = 1,
     server_step: str = "sgd",
+    server_weight_decay: Real = 0.0,
     averaging: int = 0,
     batch: int = 32,
     fine_tune: StepSize = 0.0,
 ) -> Parts:
     return {
-        "server": server_descent(server_lr, server_batch, server_steps, server_step, averaging, 0.0),
+        "server": server_descent(server_lr, server_batch, server_steps, server_step, averaging, 0.0, server_weight_decay),
         "personal": personal_rule(fine_tune, batch, personal.global_model()),
     }
 
 
-def local_only_keys(*, client_lr: StepSize = "inverse(0.1)", batch: int = 32) -> Parts:
-    return {"local": local(client_lr, batch)}
+def local_only_keys(
+    *, client_lr: StepSize = "inverse(0.1)", batch: int = 32, momentum: float = 0.0, weight_decay: Real = 0.0
+) -> Parts:
+    return {"local": local(client_lr, batch, momentum=momentum, weight_decay=weight_decay)}
 
 
 ENTRIES = {

@@ -26,10 +26,13 @@ def ditto_keys(
     proximity: Real = 0.1,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
+    momentum: float = 0.0,
+    weight_decay: Real = 0.0,
     weighting: str = "data",
     averaging: int = 0,
 ) -> Parts:
-    return {"proximity": proximity, "weighting": weighting, "averaging": averaging, "local": local(client_lr, batch)}
+    solver = local(client_lr, batch, momentum=momentum, weight_decay=weight_decay)
+    return {"proximity": proximity, "weighting": weighting, "averaging": averaging, "local": solver}
 
 
 def apfl_keys(

@@ -10,7 +10,7 @@ from ...errors import choice, require
 from ...schedules import StepSize
 from .. import bibtex, personal
 from ..entry import Entry
-from ..flat import SERVER, TUNED, TUNING, Parts, local, personal_rule, server_descent
+from ..flat import SERVER, TUNED, TUNING, Parts, Real, local, personal_rule, server_descent
 from . import estimators
 from .estimator import Estimator
 from .zo_hfl import zo_hfl
@@ -41,10 +41,13 @@ def zo_hfl_keys(
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
     bounded: bool = False,
+    momentum: float = 0.0,
+    weight_decay: Real = 0.0,
     server_lr: StepSize = "inverse_sqrt(0.01)",
     server_batch: int = 128,
     server_steps: int = 1,
     server_step: str = "sgd",
+    server_weight_decay: Real = 0.0,
     averaging: int = 0,
     trust: float = 0.0,
     fine_tune: StepSize = 0.0,
@@ -56,8 +59,8 @@ def zo_hfl_keys(
     probes = {"smoothing": smoothing, "directions": directions, "guide": guide, "mix": mix, "control": control}
     return {
         "estimator": _estimator(estimator, probes),
-        "local": local(client_lr, batch, bounded),
-        "server": server_descent(server_lr, server_batch, server_steps, server_step, averaging, trust),
+        "local": local(client_lr, batch, bounded, momentum, weight_decay),
+        "server": server_descent(server_lr, server_batch, server_steps, server_step, averaging, trust, server_weight_decay),
         "personal": personal_rule(fine_tune, batch, personal.lower_level()),
         "coupled": coupled,
         "uplink": uplink,

@@ -75,6 +75,7 @@ def zo_hfl(
     require(fits, "uplink", uplink, f"the estimator {estimator.name} sends {sends}", "or leave the uplink out")
     rule = "measures by f1's gradient, but the server has no rows"
     require(problem.central or not server.trust, "trust", server.trust, rule, "trust = 0, or give the server rows")
+    problem, local = local.with_decay_in(problem)
     probes, tuned = Probes(problem, estimator), personal.on(problem, local.lower_level(problem), TUNING)
     at_server = AtServer(problem, estimator, probes, server, remembered, fading, shared_directions)
     how = {"models": uplink == "models", "warm": start == "warm", "common": shared_directions}
