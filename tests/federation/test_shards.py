@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedtier import keys
 from fedtier.errors import FedtierError
-from fedtier.federation import Federation, Spared, View, build, mean_over_rows, partition, rows_at, sample, with_seat
+from fedtier.federation import Federation, Spared, View, build, partition, rows_at, sample, with_seat
 
 
 def federation_of(rows: int, clients: int, seed: int = 0, **shares) -> Federation:
@@ -178,22 +178,6 @@ def test_different_clients_draw_under_vmap_from_different_windows():
     ids = draw(f.train, jax.vmap(lambda i: keys.at(keys.root(0), i))(jnp.arange(4)))
     seen = [set(np.asarray(row).tolist()) for row in ids]
     assert all(not (seen[i] & seen[j]) for i in range(4) for j in range(i))
-
-
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 30])
-def test_the_mean_over_a_window_is_numpy_s_mean_and_nan_when_it_is_empty(size):
-    rng = np.random.default_rng(0)
-    values, index, start = rng.standard_normal(40).astype(np.float32), rng.permutation(40), 10
-    view = View(jnp.asarray(values), jnp.asarray(index), jnp.asarray(start), jnp.asarray(size))
-    mean = jax.jit(lambda view: mean_over_rows(lambda rows: rows**2, view, block=8))(view)
-    own = values[index[start : start + size]]
-    np.testing.assert_allclose(mean, np.mean(own.astype(float) ** 2) if size else np.nan, rtol=1e-5)
-
-
-def test_what_lies_outside_the_window_does_not_count_even_when_it_is_nan():
-    values = jnp.array([jnp.nan, 1.0, 3.0, jnp.nan])
-    view = View(values, jnp.arange(4), jnp.asarray(1), jnp.asarray(2))
-    assert mean_over_rows(lambda rows: rows, view, block=2) == 2
 
 
 class OwnSpec(NamedTuple):

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from .. import trees
 from ..compilation import jitted, precise
 from ..errors import choice, require, whole
-from ..federation import Federation, Plan
+from ..federation import Federation, Plan, sharing_blocks
 from ..methods import ring
 from ..methods.method import Method, turn_of, turns_of
 from .devices import as_many_as_hold, balance, dealt, everywhere, on_all, total_over
@@ -189,7 +189,8 @@ class _Compiled:
 
         clients, ups, lengths = dealt(part, members, sharing, work=row.steps, idle=_without_steps)
         counted, replies = judged(replies_of(state), lengths, ids, row.arrived, self.magnitude)
-        server, info = method.aggregate(state.server, owns, ups, specs, round._replace(arrived=counted))
+        with sharing_blocks(total_over(sharing)):
+            server, info = method.aggregate(state.server, owns, ups, specs, round._replace(arrived=counted))
         return State(server, _scatter(state.clients, clients, ids, counted), replies, latest), info
 
     # -- evaluate

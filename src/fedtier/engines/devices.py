@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Device
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import trees
 from ..errors import FedtierError, require, whole
@@ -109,14 +109,17 @@ def total_over(devices: Sequence[Device]) -> Total:
     if many < 2:
         return in_turn
 
-    def total(each: Callable[[Int[Array, ""]], Float[Array, ""]], count: Int[Array, ""], most: int) -> Float[Array, ""]:
+    def total(each: Callable[[Int[Array, ""]], PyTree], count: Int[Array, ""] | int, most: int, zero: PyTree) -> PyTree:
         me = jax.lax.axis_index(AXIS)
-        mine = jax.lax.fori_loop(
-            0, (count - me + many - 1) // many, lambda j, terms: terms.at[me + j * many].set(each(me + j * many)),
-            jnp.zeros(most),
-        )  # fmt: skip
-        terms = jax.lax.psum(mine, AXIS)  # one device's number and zeros
-        return in_turn(lambda k: terms[k], count, most)
+
+        def put(j: Int[Array, ""], terms: PyTree) -> PyTree:
+            k = me + j * many
+            return trees.map(lambda all, one: all.at[k].set(one), terms, each(k))
+
+        blank = trees.map(lambda a: jnp.zeros((most, *a.shape), a.dtype), zero)
+        mine = jax.lax.fori_loop(0, (count - me + many - 1) // many, put, blank)
+        terms = jax.lax.psum(mine, AXIS)  # one device's term and zeros
+        return in_turn(lambda k: trees.take(terms, k), count, most, zero)
 
     return total
 

@@ -7,12 +7,11 @@ different partitions of the same data run as one vectorised program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from .. import keys
 
@@ -108,32 +107,3 @@ def _copied(a: Array, rows: Int[Array, "B"]) -> Array:
 def _take(a: Array, rows: Int[Array, "*B"]) -> Array:
     """a[rows] without the code for negative and too large numbers."""
     return a.at[rows].get(mode="promise_in_bounds")
-
-
-@runtime_checkable
-class Total(Protocol):
-    """each(0) + each(1) + .. + each(count - 1), summed in this order; `count` is traced and at most `most`."""
-
-    def __call__(self, each: Callable[[Int[Array, ""]], Float[Array, ""]], count: Int[Array, ""], most: int) -> Array: ...
-
-
-def in_turn(each: Callable[[Int[Array, ""]], Float[Array, ""]], count: Int[Array, ""], most: int) -> Float[Array, ""]:
-    """One after another: see `Total`."""
-    return jax.lax.fori_loop(0, count, lambda k, total: total + each(k), jnp.zeros(()))
-
-
-def mean_over_rows(
-    function: Callable[[PyTree], Float[Array, "B"]], view: View, block: int = 256, total: Total = in_turn
-) -> Float[Array, ""]:
-    """The mean of a per-row function over the whole window, block by block; NaN for an empty window. `total` adds the blocks
-    up: `engines.devices` has one that shares them."""
-
-    def sum_of_block(k: Int[Array, ""]) -> Float[Array, ""]:
-        position = k * block + jnp.arange(block)
-        inside = position < view.size
-        rows = view.index[view.start + jnp.where(inside, position, 0)]
-        values = function(jax.tree.map(lambda a: a[rows], view.arrays))
-        return jnp.sum(jnp.where(inside, values, 0).astype(jnp.zeros(()).dtype))
-
-    whole = total(sum_of_block, (view.size + block - 1) // block, -(-view.index.shape[0] // block))
-    return jnp.where(view.size > 0, whole / jnp.maximum(view.size, 1), jnp.nan)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from .. import keys, trees
 from ..errors import NOTHING, FedtierError, not_negative, require, whole
-from ..federation import View
+from ..federation import View, gradient_over_rows
 from ..keys import Tag
 from ..problem import Augment
 from ..schedules import Schedule, StepSize, as_schedule, constant
@@ -63,7 +63,7 @@ class ServerDescent(NamedTuple):
 
         def once(k: ArrayLike, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             x, memory = carry
-            own = jax.grad(loss)(x, self.sample(view, keys.at(key, Tag.SERVER, k)))
+            own = gradient_over_rows(loss, x, self.sample(view, keys.at(key, Tag.SERVER, k)))
             g = _shortened(pull(x), self.trust * trees.norm(own)) if self.trust else pull(x)
             update, memory = self.optimiser.update(trees.add(own, g), memory, x, round=round)  # Alg. 1, line 9
             return trees.add(x, update), memory

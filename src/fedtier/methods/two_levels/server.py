@@ -9,6 +9,7 @@ import jax
 from jaxtyping import Array, Float, PyTree
 
 from ... import keys, trees
+from ...federation import gradient_over_rows
 from ...keys import Tag
 from ...problem import Bilevel
 from ..descent import Descent, ServerDescent
@@ -55,7 +56,7 @@ class AtServer:
         drawn = keys.at(key, 1) if self.common else ()
         if not self.estimator.served:
             return Shared(x, (), drawn)
-        return Shared(x, jax.grad(self.problem.f1)(x, self.descent.sample(opening.view, key)), drawn)
+        return Shared(x, gradient_over_rows(self.problem.f1, x, self.descent.sample(opening.view, key)), drawn)
 
     def aggregate(
         self, server: Server, owns: Own | tuple[()], ups: Values | Models | Estimate | Slopes, specs: PyTree, round: Round
