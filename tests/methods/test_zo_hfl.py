@@ -7,13 +7,14 @@ import pytest
 from fedtier import keys
 from fedtier.engines import compiled
 from fedtier.errors import FedtierError, FedtierWarning
+from fedtier.federation import blocks
 from fedtier.methods import METHODS, estimators, fedavg, fedprox, local_only, make, scaffold, server_only, zo_hfl
 from fedtier.methods.descent import by_round, descent
 from fedtier.methods.method import Opening, Round, Turn
 from fedtier.methods.parts import check_parts
 from fedtier.methods.personal import fine_tune, global_model, lower_level
 from fedtier.methods.solvers import projected_sgd
-from fedtier.methods.two_levels.smoothing import sphere
+from fedtier.methods.two_levels.smoothing import gram_schmidt, sphere
 from fedtier.problem import ball, box, cross_entropy, everywhere, softmax, supervised
 from fedtier.problem.closed_forms import two_level_quadratic
 from fedtier.protocol.foreign import adopt
@@ -354,6 +355,38 @@ def test_the_solves_of_a_round_are_counted_as_they_are_made(options, solves):
     method = make("zo_hfl", problem, options)
     one_turn(method, softmax(64, 10).init(None))(jnp.asarray(3))
     assert counter.steps == 3 * solves == 3 * method.solves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("directions", "together"), [(1, 1), (3, 1), (3, 3)])
+def test_solves_that_do_not_fit_the_caches_together_are_the_same_one_after_another(directions, together, monkeypatch):
+    """Softmax regression makes no wider array of a row than the row itself, 64 numbers: there is room for `together` solves."""
+    asked, mapped = [], jax.lax.map
+
+    def spied(function, members, *, batch_size=None):
+        asked.append((jax.tree.leaves(members)[-1].shape[0], batch_size or 1))
+        return mapped(function, members, batch_size=batch_size)
+
+    with jax.enable_x64(True):
+        federation, plan = digits(dtype=np.float64), bumpy_plan(2)
+        problem = supervised(cross_entropy(softmax(64, 10)), penalty=3.0, proximity=1.0)
+        method = make("zo_hfl", problem, {"estimator": "orthogonal", "directions": directions, "batch": 8})
+        x = softmax(64, 10).init(None)
+        whole = play(method, federation, plan, x, 2)
+        monkeypatch.setattr(blocks, "ROOM", together * 8 * 64 * 8)
+        monkeypatch.setattr(jax.lax, "map", spied)
+        apart = play(method, federation, plan, x, 2)
+    assert (2 * directions, together) in asked
+    for one, other in zip(jax.tree.leaves(apart), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(np.asarray(one, float), np.asarray(other, float), rtol=1e-9, atol=1e-12)
+
+
+def test_many_directions_are_no_longer_to_compile_than_few():
+    def program(count):
+        v = {"a": jnp.ones((count, 5)), "b": jnp.ones((count, 2, 3))}
+        return len(jax.jit(lambda v: gram_schmidt(v, count)).lower(v).as_text().splitlines())
+
+    assert program(11) == program(2)
 
 
 def one_turn(method, x):

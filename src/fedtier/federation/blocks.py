@@ -63,7 +63,7 @@ def mean_over_rows(
 ) -> Float[Array, ""]:
     """The mean of a per-row function over the whole window, at `most` so many rows at once; NaN for an empty window. `total`
     adds the blocks up: `engines.devices` has one that shares them."""
-    block = _at_once(function, jax.tree.map(lambda a: jax.ShapeDtypeStruct((most, *a.shape[1:]), a.dtype), view.arrays))
+    block = rows_at_once(function, view.arrays, most)
     block = block if block == most else 2 ** int(math.log2(block))
 
     def sum_of_block(k: Int[Array, ""]) -> Float[Array, ""]:
@@ -80,13 +80,13 @@ def mean_over_rows(
 def gradient_over_rows(loss: Callable[[PyTree, PyTree], Float[Array, ""]], x: PyTree, rows: PyTree) -> PyTree:
     """The gradient in x of loss(x, rows), a mean over rows."""
     size = jax.tree.leaves(rows)[0].shape[0]
-    most = _at_once(functools.partial(loss, x), rows)
-    block = max(k for k in range(1, size + 1) if size % k == 0 and k <= most)
+    most = rows_at_once(functools.partial(loss, x), rows, size)
+    block = largest_divisor(size, most)
     if block == size or 4 * block < most:  # no blocks are better than tiny ones, where 509 rows have no others
         return jax.grad(loss)(x, rows)
     parts = jax.tree.map(lambda a: a.reshape(size // block, block, *a.shape[1:]), rows)
     of_block, zero, count = jax.grad(loss), trees.zeros_like(x), size // block
-    groups = max(k for k in range(1, GROUPS + 1) if count % k == 0)
+    groups = largest_divisor(count, GROUPS)
 
     def of_group(j: Int[Array, ""]) -> PyTree:
         first, deep = j * (count // groups), count // groups
@@ -95,14 +95,20 @@ def gradient_over_rows(loss: Callable[[PyTree, PyTree], Float[Array, ""]], x: Py
     return trees.scale(1 / count, _total.get()(of_group, groups, groups, zero))
 
 
-def _at_once(function: Callable[[PyTree], Array], rows: PyTree) -> int:
-    """How many rows `function` is to be given at once: all, or on a CPU as many as leave the widest array room."""
-    size = jax.tree.leaves(rows)[0].shape[0]
+def rows_at_once(function: Callable[[PyTree], PyTree], arrays: PyTree, most: int) -> int:
+    """How many of `most` rows like those of `arrays` are best given to `function` at once: all, or on a CPU as many as leave
+    the widest array room."""
     if jax.default_backend() != "cpu":
-        return size
+        return most
+    rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct((most, *a.shape[1:]), a.dtype), arrays)
     traced = jax.make_jaxpr(function)(rows).jaxpr
     widest = max((value.aval.size * value.aval.dtype.itemsize for value in _made_of(traced, traced.invars)), default=1)
-    return max(1, min(size, ROOM * size // widest))
+    return max(1, min(most, ROOM * most // widest))
+
+
+def largest_divisor(number: int, most: int) -> int:
+    """The largest divisor of `number` up to `most`."""
+    return max(k for k in range(1, min(number, most) + 1) if number % k == 0)
 
 
 def _made_of(traced: Any, given: Sequence[Any]) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
 from ... import keys, trees
-from ...federation import View
+from ...federation import View, largest_divisor, rows_at_once
 from ...keys import Tag
 from ...problem import Bilevel
 from ..method import ClientSpec, Turn
@@ -60,8 +61,7 @@ class AtClient:
         if K:
             v = self.estimator.propose(drawn, x, self._guides(client, shared))
             points = self.probes.points(x, v)
-            draws = jnp.arange(2 * K).reshape(2, K)
-            ys = jax.vmap(jax.vmap(lambda point, draw: solve_at(point, draw, turn.steps)))(points, draws)
+            ys = self._solved(lambda point, draw: solve_at(point, draw, turn.steps), points, x, view, spec)
             f2, y = self.probes.values(points, ys, spec), trees.map(lambda a: jnp.mean(a, axis=(0, 1)), ys)
         else:
             v, y = (), solve_at(x, 0, 2 * turn.steps)  # the budget of two
@@ -76,6 +76,22 @@ class AtClient:
         side = ClientSide(self.problem, x, y, view, spec, keys.at(turn.key, Tag.HESSIAN))
         g = self.estimator.estimate(self.probes.slopes(f2), v, drawn, side)
         return after, kept(solved, self.probes.whole(f2, v, g))
+
+    def _solved(
+        self, solve: Callable[[PyTree, ArrayLike], PyTree], points: PyTree, x: PyTree, view: View, spec: ClientSpec
+    ) -> PyTree:
+        """solve(point, its number) at all points [2, K, n], together; our own solver at as many as fit a core's caches."""
+        many, batch = 2 * self.estimator.directions, self.solver.batch
+        numbered = (trees.map(lambda a: a.reshape(many, *a.shape[2:]), points), jnp.arange(many))
+        fit = many * batch
+        if self.problem.solve is None:
+            fit = rows_at_once(lambda rows: self.problem.h(x, x, rows, spec), view.arrays, fit)
+        together = largest_divisor(many, max(1, fit // batch))
+        if together == many:
+            ys = jax.vmap(solve)(*numbered)
+        else:  # one at a time is no batch of one, whose products are slower
+            ys = jax.lax.map(lambda one: solve(*one), numbered, batch_size=together if together > 1 else None)
+        return trees.map(lambda a: a.reshape(2, -1, *a.shape[1:]), ys)
 
     def personal_model(self, client: Client, x: PyTree, view: View, spec: ClientSpec, turn: Turn) -> PyTree:
         first = client.y if self.warm else x

@@ -12,7 +12,7 @@ import warnings
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int, Key, PyTree
 
 from ... import keys, trees
 from ...errors import FedtierWarning, positive, require, whole
@@ -55,19 +55,20 @@ def orthonormal(key: Key[Array, ""], like: PyTree, directions: int) -> PyTree:
 
 
 def gram_schmidt(v: PyTree, count: int) -> PyTree:
-    """Orthonormal v, row by row, in order; twice over, because once is not enough in float32."""
+    """Orthonormal v, row by row, in order; twice over, because once is not enough in float32. Loops, so that many directions
+    take no longer to compile than two."""
 
-    def remove(row: PyTree, k: int) -> PyTree:
+    def remove(k: Int[Array, ""], rows: PyTree) -> PyTree:
+        def without(j: Int[Array, ""], row: PyTree) -> PyTree:
+            before = trees.take(rows, j)
+            return trees.axpy(-trees.dot(before, row), before, row)
+
+        row = trees.take(rows, k)
         for _ in range(2):
-            for j in range(k):
-                row = trees.axpy(-trees.dot(rows[j], row), rows[j], row)
-            row = unit(row)
-        return row
+            row = unit(jax.lax.fori_loop(0, k, without, row))
+        return trees.map(lambda all, one: all.at[k].set(one), rows, row)
 
-    rows: list[PyTree] = []
-    for k in range(count):
-        rows.append(remove(trees.take(v, k), k))
-    return trees.stack(rows)
+    return jax.lax.fori_loop(0, count, remove, v)
 
 
 def unit(x: PyTree) -> PyTree:
