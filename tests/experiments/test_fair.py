@@ -90,12 +90,41 @@ def test_searches_of_a_file_have_one_size_and_keys_that_the_method_has():
     assert cell.tuned == "not tuned: as its file says"
 
 
+def judging(rows: int) -> dict:
+    return {"global": rows, "personal": rows + 1}
+
+
+def test_a_comparison_of_personal_models_chooses_by_them_from_the_same_search(tmp_path, monkeypatch):
+    """The search that was made for the other is found again: it has both scores of every point."""
+    searched = []
+
+    def found(config, grid):
+        searched.append(grid)
+        scores = ((0.1, 0.9, 0.5), (0.2, 0.8, 0.7), (0.3, 0.7, 0.7))
+        points = [Point({"client_lr": v}, np.full(2, a), np.full(2, b)) for v, a, b in scores]
+        return Search(config, points, 0.0, "accuracy", judging(90))
+
+    monkeypatch.setattr("fedtier.experiments.tuning.run_search", found)
+    entries = [{"name": "fedavg", "search": {"client_lr": [0.1, 0.2, 0.3]}}]
+
+    def chosen(**compare):
+        return tune_cells(make_comparison({"methods": entries, "compare": compare}, tmp_path), Progress()).cells[0]
+
+    assert chosen().config.method.options["client_lr"] == 0.1 and "on validation rows" in chosen().tuned
+    personal = chosen(search_by="personal")
+    assert personal.config.method.options["client_lr"] == 0.2, "the better global model among equals"
+    assert "best of 3 points on clients' validation rows, 2 seeds: client_lr = 0.2" in personal.tuned
+    assert len(searched) == 1
+    with pytest.raises(FedtierError, match=r"compare\.search_by = 'worst': must be one of global, personal"):
+        chosen(search_by="worst")
+
+
 def test_a_search_may_run_fewer_rounds_of_every_point_and_says_so(tmp_path, monkeypatch):
     searched = []
 
     def found(config, grid):
         searched.append(config.run.rounds)
-        return Search(config, [Point({"client_lr": 0.01}, np.ones(2), np.ones(2))], 0.0, "accuracy", 10)
+        return Search(config, [Point({"client_lr": 0.01}, np.ones(2), np.ones(2))], 0.0, "accuracy", judging(10))
 
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", found)
     entries = [{"name": "fedavg", "search": {"client_lr": [0.01, 0.1]}}]
@@ -119,7 +148,7 @@ def test_how_many_rounds_are_best_is_searched_where_there_are_several_to_choose_
         searched.append(config.run.rounds)
         points = zip(grid["client_lr"], accuracy[config.run.rounds], strict=True)
         found = [Point({"client_lr": v}, np.full(2, a), np.ones(2)) for v, a in points]
-        return Search(config, sorted(found, key=lambda point: -point.overall[0]), 0.0, "accuracy", 10)
+        return Search(config, sorted(found, key=lambda point: -point.overall[0]), 0.0, "accuracy", judging(10))
 
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", found)
     tables = {"methods": [{"name": "fedavg", "search": {"client_lr": [0.01, 0.1]}}], "compare": {"search_rounds": [50, 12, 5]}}
@@ -152,7 +181,7 @@ def test_a_best_point_at_an_end_of_its_grid_is_told():
 
 def test_a_best_step_with_a_shape_of_its_own_is_taken_as_it_is(tmp_path, monkeypatch):
     def found(config, grid):
-        return Search(config, [Point({"client_lr": "inverse(0.1)"}, np.ones(2), np.ones(2))], 0.0, "accuracy", 10)
+        return Search(config, [Point({"client_lr": "inverse(0.1)"}, np.ones(2), np.ones(2))], 0.0, "accuracy", judging(10))
 
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", found)
     entries = [{"name": "fedavg", "search": {"client_lr": [0.01, "inverse(0.1)"]}}]
@@ -244,7 +273,7 @@ def test_a_search_is_made_again_when_the_file_holds_other_rows(tmp_path, monkeyp
     def noted(config, grid):
         searched.append(config.data.file)
         points = [Point({"client_lr": 0.1}, np.ones(1), np.ones(1))]
-        return Search(config, points, 0.0, "accuracy", judged=4)
+        return Search(config, points, 0.0, "accuracy", judging(4))
 
     monkeypatch.setattr("fedtier.experiments.tuning.run_search", noted)
     monkeypatch.setitem(METHODS, "fedavg", METHODS["fedavg"]._replace(grid={"client_lr": [0.1]}))

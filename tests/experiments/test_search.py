@@ -11,6 +11,7 @@ from fedtier.experiments import config as configuration
 from fedtier.experiments import search
 from fedtier.experiments.progress import Progress
 from fedtier.experiments.run import run_experiment
+from fedtier.schedules import size_of
 
 from ..small_runs import options
 
@@ -115,6 +116,49 @@ def test_points_that_switch_something_off_stand_among_the_others(tmp_path):
 
 
 @pytest.mark.slow
+def test_points_that_differ_in_fine_tune_alone_share_one_training(tmp_path, monkeypatch):
+    """Of every shape, and switched off: the scores are those of searches one by one, the trainings as many as client steps."""
+    trained = []
+    sweep = search.sweep
+    monkeypatch.setattr(search, "sweep", lambda member, points, *rest: trained.append(points) or sweep(member, points, *rest))
+
+    def scores(*tunes):
+        grid = {"client_lr": [0.01, 0.1], "fine_tune": list(tunes)}
+        config, _ = small_search(tmp_path, "fedavg", "client_lr = [0.1]", "method.fine_tune=0.5")
+        return {tuple(point.options.values()): point for point in search.run_search(config, grid).points}
+
+    together = scores(0.3, "inverse(0.1)", 0.0, 0.01, "inverse(1, 10)")
+    assert [points[0]["client_lr"].shape for points in trained] == [(2,)] and len(together) == 10
+    alone = scores(0.3, 0.01) | scores(0.0) | scores("inverse(0.1)") | scores("inverse(1, 10)")
+    assert {key: (float(p.overall[0]), float(p.personal[0])) for key, p in together.items()} == {
+        key: (float(p.overall[0]), float(p.personal[0])) for key, p in alone.items()
+    }
+    assert len({float(point.personal[0]) for point in together.values()}) > 4
+
+
+@pytest.mark.slow
+def test_who_wants_personal_models_chooses_by_them(fedtier, tmp_path):
+    place = tmp_path / "best.toml"
+    words = ("search", "--over", "client_lr=1e-6,0.1", "--over", "fine_tune=1e-6,1", "--by", "personal", "--out", place)
+    code, out, err = fedtier(*words, *options([*CLIENTS, "method.name=fedavg"]))
+    assert code == 0 and "by the personal models" in out, err
+    config, grid = search.load_search(file_with(tmp_path, 'by = "personal"\nclient_lr = [1e-6, 0.1]\nfine_tune = [1e-6, 1.0]'))
+    points = search.run_search(config, grid, by="personal").points
+    scores = [float(point.personal.mean()) for point in points]
+    assert scores == sorted(scores, reverse=True)
+    assert size_of(configuration.load_config(place).method.options["fine_tune"]) == points[0].options["fine_tune"]
+    for by in ('"worst"', "[1]"):
+        with pytest.raises(FedtierError, match=r"search\.by = .*: must be one of global, personal"):
+            search.load_search(file_with(tmp_path, f"by = {by}\nclient_lr = [0.1]"))
+
+
+def file_with(tmp_path, lists) -> Path:
+    path = tmp_path / "by.toml"
+    path.write_text(f'[data]\nclients = 4\n[run]\nrounds = 2\n[method]\nname = "fedavg"\n[search]\n{lists}\n')
+    return path
+
+
+@pytest.mark.slow
 def test_a_step_size_may_be_searched_in_several_shapes_and_each_point_is_what_a_search_of_its_shape_finds(tmp_path):
     def scores(grid, *settings):
         found = search.run_search(*small_search(tmp_path, "fedavg", f"client_lr = {grid}", *settings)).points
@@ -139,8 +183,8 @@ def test_a_method_without_a_global_model_is_ranked_by_its_personal_models(tmp_pa
 
 
 def test_a_score_of_0_is_a_score_and_none_is_none():
-    scores = np.asarray([[[0.0, 0.0], [0.5, np.nan]], [[np.nan, np.nan], [1.0, 0.0]]])
-    np.testing.assert_array_equal(search.mean_over_clients(scores), [[0.0, 0.5], [np.nan, 0.5]])
+    scores = np.asarray([[0.0, 0.0], [0.5, np.nan], [np.nan, np.nan]])
+    np.testing.assert_array_equal(search.mean_over_clients(scores), [0.0, 0.5, np.nan])
 
 
 @pytest.mark.slow

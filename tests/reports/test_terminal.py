@@ -52,12 +52,15 @@ def test_a_search_says_that_points_are_level_and_how_few_rows_judge():
     scores = {1.0: 0.75, 10.0: 0.75, 30.0: 0.5}
     points = [search.Point({"penalty": key}, np.asarray([score]), np.asarray([0.5])) for key, score in scores.items()]
     config = load_config(settings=["data.validation_share=0.1"])
-    said = plain(terminal.search_table(search.Search(config, points, 1.0, "accuracy", judged=8)))
+    said = plain(terminal.search_table(search.Search(config, points, 1.0, "accuracy", {"global": 8, "personal": 49})))
     assert "the first 2 points are level" in said and "only 8 validation rows judge" in said
-    said = plain(terminal.search_table(search.Search(config, points[1:], 1.0, "accuracy", judged=50)))
+    said = plain(terminal.search_table(search.Search(config, points[1:], 1.0, "accuracy", {"global": 50, "personal": 49})))
     assert "level" not in said and "only" not in said
     assert "at an end" not in said  # two values: each is an end
-    same = search.Search(config, points[:2], 1.0, "accuracy", judged=50)
+    by_personal = search.Search(config, points, 1.0, "accuracy", {"global": 50, "personal": 49}, "personal")
+    said = plain(terminal.search_table(by_personal)).replace("\n", " ")
+    assert "by the personal models" in " ".join(said.split()) and "only 49 validation rows judge the personal models" in said
+    same = search.Search(config, points[:2], 1.0, "accuracy", {"global": 50, "personal": 49})
     for text in (plain(terminal.search_table(same)), terminal.search_toml(same)):
         assert "all points are level: penalty made no difference to zo_hfl here" in text.replace("\n", " ")
     assert "validation rows" in count_labels(config).said[0] and "test rows" in count_labels(load_config()).said[0]
@@ -68,7 +71,7 @@ def test_a_search_names_the_keys_whose_best_value_is_the_last_that_was_tried():
 
     def ends(*options):
         points = [search.Point(one, np.asarray([0.9 - k / 10]), np.asarray([0.5])) for k, one in enumerate(options)]
-        found = search.Search(config, points, 1.0, "accuracy", judged=50)
+        found = search.Search(config, points, 1.0, "accuracy", {"global": 50, "personal": 49})
         return terminal.search_object(found)["at_an_end"], plain(terminal.search_table(found)), terminal.search_toml(found)
 
     keys, said, toml = ends(*({"run.rounds": r, "penalty": p} for r in (20, 10, 30) for p in (1.0, 3.0, 10.0)))

@@ -125,6 +125,7 @@ def search(
     file: Config = None,
     settings: Settings = (),
     over: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="KEY=A,B,C")] = (),
+    by: Annotated[Literal["global", "personal"] | None, tyro.conf.arg(metavar="global|personal", help_behavior_hint="")] = None,
     out: Place = None,
     json: bool = False,
 ) -> None:
@@ -135,6 +136,7 @@ def search(
         settings: Change one key, for example --set method.estimator=guided. May be repeated.
         over: A key to search over and its values, for example --over model.hidden=32,64. May be repeated. Penalties and step
             sizes run all at once, each value of any other key is a program of its own.
+        by: The models to choose by; default: the file's, or global.
         out: File for the best configuration, a new one; default: best.toml in runs/DATE-search-METHOD.
         json: One JSON object on stdout instead of a table and the configuration.
     """
@@ -148,7 +150,7 @@ def search(
 
     if out is not None and out.exists():
         raise FedtierError("--out", str(out), "is there already", "choose a new file")
-    order = order_search(file, settings, over)
+    order = order_search(file, settings, over, by)
     prepare_jax()
     found = run(order, lambda experiment: progress().say(*labels_of_experiment(experiment).said))
     place = out or new_folder(f"search-{short(order.config.method.name)}") / "best.toml"

@@ -8,7 +8,8 @@
     [compare]                      baseline = "label of a method", metrics = [...], equal_steps = true,
                                    search_rounds = 60: rounds of a point of `compare --tune`; those of the run, if left out;
                                    [60, 120, 250]: how many are best is searched too, and a cell runs so many in place of
-                                   run.rounds, unless nothing is searched for its method
+                                   run.rounds, unless nothing is searched for its method;
+                                   search_by = "personal": a search chooses by the personal models, not by the global one
 
 A cell's configuration is the shared tables, then the setting's, then the method's, then what is tuned for it.
 
@@ -31,7 +32,7 @@ from ..methods import registry
 from ..own_code.held import is_object
 from ..own_code.naming import short
 from . import config as configuration
-from .grids import Grid, checked_grid
+from .grids import BY, By, Grid, checked_grid
 from .metrics import FEWEST
 from .tables import TABLES, Config
 
@@ -60,7 +61,7 @@ METRICS = {
     "worst_rmse": Metric(f"worst client's rmse ({FEWEST}+ rows)", ("personal_rmse", "max"), percent=False),
 }
 STORE = Path("runs/cells")
-OPTIONS = ("baseline", "metrics", "equal_steps", "search_rounds")
+OPTIONS = ("baseline", "metrics", "equal_steps", "search_rounds", "search_by")
 SERVER_KEYS = ("server_lr", "server_batch", "server_steps", "server_step", "averaging")
 REFERENCES = ("fedavg", "server_only", "local_only")  # stand in every comparison of methods by name
 DEFAULT_METHODS = ("zo_hfl", "fedavg", "scaffold", "ditto", "server_only", "local_only")
@@ -90,6 +91,7 @@ class Comparison(NamedTuple):
     baseline: str
     metrics: tuple[str, ...]
     search_rounds: SearchRounds = None
+    search_by: By = "global"
 
 
 def load_comparison(file: Path, store: Path, settings: Sequence[str] = (), baseline: str | None = None) -> Comparison:
@@ -140,6 +142,7 @@ def make_comparison(
     equal = options.get("equal_steps", True)
     require(isinstance(equal, bool), "compare.equal_steps", equal, "must be true or false")
     rounds = _search_rounds(options.get("search_rounds"))
+    choice("compare.search_by", options.get("search_by", BY[0]), BY)
     metrics = tuple(options.get("metrics", DEFAULT_METRICS))
     for metric in metrics:
         choice("compare.metrics", metric, METRICS)
@@ -160,7 +163,7 @@ def make_comparison(
         }
         for method, config in _fair(merged, own_tau if equal else set(merged)).items():
             cells.append(Cell(method, setting, config, store / cell_name(config), grid=grids[method]))
-    return Comparison(cells, base, metrics, rounds)
+    return Comparison(cells, base, metrics, rounds, options.get("search_by", BY[0]))
 
 
 def _search_rounds(given: Any) -> SearchRounds:

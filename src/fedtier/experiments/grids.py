@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ..errors import FedtierError, choice
 from ..schedules import as_schedule, rescaled, size_of
@@ -17,6 +17,9 @@ from ..storage.json_value import Json
 STEPS = ("server_lr", "client_lr", "fine_tune")
 DECAYS = ("weight_decay", "server_weight_decay")
 SEARCHABLE = ("penalty", "proximity", *STEPS[:2], "server_rate", *STEPS[2:], *DECAYS)
+
+By = Literal["global", "personal"]  # the models that a search chooses by; the others decide among equals
+BY = get_args(By)
 
 Value = float | str
 Grid = Mapping[str, Sequence[Value]]

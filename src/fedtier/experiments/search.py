@@ -1,14 +1,16 @@
 """Searches: a grid as one vectorised program where that can be, judged on rows that are not the test's.
 
     [data] [model] [method] [run]        as in a configuration
-    [search]                             lists: penalty = [1, 10], server_lr = [0.3, 1.0], "model.hidden" = [32, 64]
+    [search]                             lists: penalty = [1, 10], server_lr = [0.3, 1.0], "model.hidden" = [32, 64];
+                                         by = "personal": the other way round (below)
 
 Every point of the grid runs with every seed. The score is the accuracy of the global model, or its rmse where the label is a
 number, on `data.validation_share` (10 % unless set) of the server's rows (of the clients', where it has none), and among
-equals, or for a method without a global model, that of the personal models; the test rows are not looked at. Penalties and
-step sizes (SEARCHABLE) run all at once; any other key, "TABLE.KEY", changes the program, so that each of its values is a
-program of its own. So is `fine_tune = 0`, which switches fine-tuning off, and each shape of a step size: client_lr = [0.01,
-0.03, "inverse(0.1)", "inverse(0.3)"] are two programs.
+equals, or for a method without a global model, that of the personal models on as many of the clients' rows, mean over
+clients; by "personal" the other way round. The test rows are not looked at. Penalties and step sizes (SEARCHABLE) run all at
+once; any other key, "TABLE.KEY", changes the program, so that each of its values is a program of its own. So is `fine_tune =
+0`, which switches fine-tuning off, and each shape of a step size: client_lr = [0.01, 0.03, "inverse(0.1)", "inverse(0.3)"]
+are two programs. Points that differ in `fine_tune` alone share one training.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import itertools
 import re
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,20 +28,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ..engines import compiled, sweep
-from ..errors import nearest, require
-from ..federation import Federation, Plan
+from ..engines import Engine, compiled, sweep
+from ..errors import choice, nearest, require
+from ..federation import Federation, Plan, Window
 from ..methods import registry
 from ..schedules import shape_of, size_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
-from .grids import SEARCHABLE, STEPS, Grid, Value, at_an_end, checked_grid, shape, written
+from .grids import BY, SEARCHABLE, STEPS, By, Grid, Value, at_an_end, checked_grid, shape, written
 from .metrics import Scores, evaluated_clients, measure_of, personal_steps, scores_of, spread
 from .tables import TABLES, Config
 
 FEW_ROWS = 50  # validation rows below which a search says how few judge
 SHARE = 0.1  # of the training rows, where the configuration names none
-SWITCHES = ("fine_tune",)  # 0 is not a small number but another program
+NUMBER = "number"  # a step of the shape that the configuration has
+TUNE = "fine_tune"  # acts on the trained model alone; 0 is not a small number but another program
+Shapes = tuple[tuple[str, str], ...]  # step sizes of the training with a shape of their own, and which
 
 
 class Point(NamedTuple):
@@ -49,6 +53,13 @@ class Point(NamedTuple):
     overall: np.ndarray  # [seeds] the global model's accuracy, or rmse in deviations of the label, on the validation rows
     personal: np.ndarray  # [seeds] of the personal models, mean over clients
 
+    def score(self, measure: str, by: By) -> tuple[float, ...]:
+        """Means over the seeds, what is chosen by first, the larger the better; what there is not comes last."""
+        sign = 1.0 if measure == "accuracy" else -1.0
+        scores = [sign * float(of_seeds.mean()) for of_seeds in (self.overall, self.personal)]
+        ordered = scores if by == "global" else scores[::-1]
+        return tuple(-np.inf if np.isnan(score) else score for score in ordered)
+
 
 class Search(NamedTuple):
     """What a search found, and how long it took."""
@@ -57,13 +68,14 @@ class Search(NamedTuple):
     points: list[Point]  # best first
     seconds: float
     measure: Literal["accuracy", "rmse"]
-    judged: int  # validation rows of a seed that judge the global model
+    judged: Mapping[By, int]  # validation rows of a seed that judge these models
+    by: By = "global"
     best: dict[str, Any] = {}  # noqa: RUF012  the tables of a configuration with the best values
 
     @property
     def level(self) -> int:
         """How many points at the top have the same scores; the order among them means nothing."""
-        scores = [_score(point, self.measure) for point in self.points]
+        scores = [point.score(self.measure, self.by) for point in self.points]
         return next((k for k, score in enumerate(scores) if score != scores[0]), len(scores))
 
     @property
@@ -82,6 +94,7 @@ class Order(NamedTuple):
     tables: dict[str, Any]  # of the configuration, as they were given
     config: Config
     grid: dict[str, list[Any]]  # keys of SEARCHABLE, and TABLE.KEY
+    by: By = "global"
 
 
 def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, dict[str, list[Any]]]:
@@ -90,10 +103,13 @@ def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, dic
     return order.config, order.grid
 
 
-def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence[str] = ()) -> Order:
-    """What a file asks for, with settings on top and further keys, `KEY=a,b,c`; each value is checked."""
+def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence[str] = (), by: By | None = None) -> Order:
+    """What a file asks for, with settings on top and further keys, `KEY=a,b,c`; each value is checked. `by`: in place of the
+    file's."""
     tables = configuration.read_toml(file) if file is not None else {}
     listed = tables.pop("search", {})
+    own = listed.pop("by", BY[0]) if isinstance(listed, dict) else BY[0]
+    choice("search.by" if by is None else "--by", by or own, BY)
     hint = "[search]\npenalty = [1, 10], or --over method.penalty=1,10"
     require(isinstance(listed, dict) and bool(listed or over), "search", listed or None, "must be a table of lists", hint)
     tables = configuration.with_settings(tables, settings)
@@ -106,7 +122,7 @@ def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence
         require(isinstance(values, list) and bool(values), f"search.{key}", values, "must be a list of values")
         for value in values:
             configuration.validate(_changed(judged, key, value))
-    return Order(tables, config, grid)
+    return Order(tables, config, grid, by or own)
 
 
 def _listed(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -152,7 +168,7 @@ def search(order: Order, said: Callable[[Experiment], None] = lambda experiment:
     at_once = {key: values for key, values in order.grid.items() if key in SEARCHABLE}
     each = {key: values for key, values in order.grid.items() if key not in SEARCHABLE}
     found: list[tuple[Point, dict[str, Any]]] = []
-    measure, judged_rows = "accuracy", 0
+    measure, judged_rows = "accuracy", dict.fromkeys(BY, 0)
     for number, values in enumerate(itertools.product(*each.values())):
         tables, chosen = judged, dict(zip(each, values, strict=True))
         for key, value in chosen.items():
@@ -161,13 +177,13 @@ def search(order: Order, said: Callable[[Experiment], None] = lambda experiment:
         experiment = assemble(config)
         if number == 0:
             said(experiment)
-        part = run_search(config, at_once, experiment)
+        part = run_search(config, at_once, experiment, order.by)
         measure, judged_rows = part.measure, part.judged
         for point in part.points:
             found.append((point._replace(options=chosen | point.options), _with_best(tables, config, point.options)))
-    found.sort(key=lambda pair: _score(pair[0], measure), reverse=True)
-    seconds = time.perf_counter() - clock
-    return Search(order.config, [point for point, _ in found], seconds, measure, judged_rows, _to_run(found[0][1], order))
+    found.sort(key=lambda pair: pair[0].score(measure, order.by), reverse=True)
+    seconds, points = time.perf_counter() - clock, [point for point, _ in found]
+    return Search(order.config, points, seconds, measure, judged_rows, order.by, _to_run(found[0][1], order))
 
 
 def _with_best(tables: dict[str, Any], config: Config, options: dict[str, Value]) -> dict[str, Any]:
@@ -186,8 +202,8 @@ def _to_run(tables: dict[str, Any], order: Order) -> dict[str, Any]:
     return ({"data": data} if data else {}) | rest
 
 
-def run_search(config: Config, grid: Grid, experiment: Experiment | None = None) -> Search:
-    """Runs the whole grid; a point that diverges scores NaN and stands last."""
+def run_search(config: Config, grid: Grid, experiment: Experiment | None = None, by: By = "global") -> Search:
+    """Runs the whole grid, best first; a point that diverges scores NaN and stands last."""
     clock = time.perf_counter()
     require(config.run.rounds > 0, "run.rounds", config.run.rounds, "a search needs at least one round")
     experiment = experiment or assemble(config)
@@ -198,59 +214,82 @@ def run_search(config: Config, grid: Grid, experiment: Experiment | None = None)
     measure = "accuracy" if task == "classification" else "rmse"
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     found: dict[int, Point] = {}
-    for form in {_form(point) for point in points}:
-        members = [k for k, point in enumerate(points) if _form(point) == form]
-        scores = _scores(experiment, [points[k] for k in members], form)
-        overall = np.where(np.isfinite(scores.global_loss), getattr(scores.test, measure), np.nan)
-        personal = mean_over_clients(getattr(scores.personal, measure))
-        found |= {k: Point(points[k], overall[j], personal[j]) for j, k in enumerate(members)}
-    ranked = sorted((found[k] for k in range(len(points))), key=lambda point: _score(point, measure), reverse=True)
-    judged = int(np.asarray(experiment.federation.test.size)[0])
-    return Search(config, ranked, time.perf_counter() - clock, measure, judged)
+    for shapes in {_shapes(point) for point in points}:
+        alike = [k for k, point in enumerate(points) if _shapes(point) == shapes]
+        for k, scores in zip(alike, _scored(experiment, [points[k] for k in alike], shapes), strict=True):
+            overall = np.where(np.isfinite(scores.global_loss), getattr(scores.test, measure), np.nan)
+            found[k] = Point(points[k], overall, mean_over_clients(getattr(scores.personal, measure)))
+    ranked = sorted((found[k] for k in range(len(points))), key=lambda point: point.score(measure, by), reverse=True)
+    windows: dict[By, Window] = {"global": experiment.federation.test, "personal": experiment.federation.held}
+    judged = {of: int(np.asarray(window.size)[0].sum()) for of, window in windows.items()}
+    return Search(config, ranked, time.perf_counter() - clock, measure, judged, by)
 
 
-class Form(NamedTuple):
-    """What makes points one program."""
-
-    off: tuple[str, ...]  # options that are 0 in each of them
-    shapes: tuple[tuple[str, str], ...]  # step sizes with a shape of their own, and which
+def _training(point: dict[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in point.items() if name != TUNE}
 
 
-def _form(point: dict[str, Value]) -> Form:
-    off = tuple(name for name in SWITCHES if point.get(name) == 0)
-    return Form(off, tuple((name, shape(value)) for name, value in point.items() if isinstance(value, str)))
+def _shapes(point: dict[str, Value]) -> Shapes:
+    """What makes the trainings of points one program."""
+    return tuple((name, shape(value)) for name, value in _training(point).items() if isinstance(value, str))
 
 
-def _scores(experiment: Experiment, points: list[dict[str, Value]], form: Form) -> Scores:
-    """Of all `points`, which are of one form, after the last round, leading axes [points, seeds]."""
+def _scored(experiment: Experiment, points: list[dict[str, Value]], shapes: Shapes) -> list[Scores]:
+    """The scores [seeds] of each of `points`, whose trainings have these shapes, after the last round. A model is trained once
+    and then judged with every value of fine_tune."""
     rounds, chosen = experiment.config.run.rounds, evaluated_clients(experiment)
-    steps, step_sizes = personal_steps(experiment, rounds)[chosen], experiment.config.method.options | dict(form.shapes)
+    steps, step_sizes = personal_steps(experiment, rounds)[chosen], experiment.config.method.options | dict(shapes)
+    trainings = _distinct(_training(point) for point in points)
+    tunes = _distinct(point.get(TUNE) for point in points)
+    forms = [(form, [value for value in tunes if _tune_form(value) == form]) for form in _distinct(map(_tune_form, tunes))]
 
-    def final(point: PyTree, federation: Federation, /, *of_seed: PyTree) -> Scores:
+    def final(point: PyTree, federation: Federation, /, *of_seed: PyTree) -> list[Scores]:
         (options, _), (x, plan, key) = point, of_seed
-        given = {name: shape_of(name, step_sizes[name])(value) if name in STEPS else value for name, value in options.items()}
-        traced = with_options(experiment, given | dict.fromkeys(form.off, 0.0))
-        engine = compiled(traced.method, capacity=rounds, devices=(), history=experiment.plan.history)
-        state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
-        return scores_of(engine.evaluate(state, federation, key, rounds, steps, measure_of(traced), chosen))
+        own = {name: shape_of(name, step_sizes[name])(value) if name in STEPS else value for name, value in options.items()}
 
-    searched = [name for name in points[0] if name not in form.off]
-    columns = {name: jnp.asarray([size_of(point[name]) for point in points], jnp.float32) for name in searched}
-    numbered = (columns, jnp.arange(len(points)))  # a grid whose options are all switched off still has a row
-    return sweep(final, numbered, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
+        def engine_of(traced: Experiment) -> Engine:
+            return compiled(traced.method, capacity=rounds, devices=(), history=experiment.plan.history)
+
+        engine = engine_of(with_options(experiment, own))
+        state, _ = engine.advance(engine.init(x, federation), federation, plan, key, 0, rounds)
+
+        def judged(tune: dict[str, Any]) -> Scores:
+            traced = with_options(experiment, own | tune)
+            scores = engine_of(traced).evaluate(state, federation, key, rounds, steps, measure_of(traced), chosen)
+            return scores_of(scores)
+
+        def of_form(form: str | None, sizes: list[float]) -> Scores:  # leading axis [sizes]
+            if not form:
+                return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], judged({} if form is None else {TUNE: 0.0}))
+            schedule = shape_of(TUNE, form if form != NUMBER else step_sizes[TUNE])
+            return jax.lax.map(lambda size: judged({TUNE: schedule(size)}), jnp.asarray(sizes, jnp.float32))
+
+        return [of_form(form, [size_of(value) for value in values if value is not None]) for form, values in forms]
+
+    columns = {name: jnp.asarray([size_of(training[name]) for training in trainings], jnp.float32) for name in trainings[0]}
+    numbered = (columns, jnp.arange(len(trainings)))  # a grid of fine_tune alone still has a row
+    found = sweep(final, numbered, experiment.federation, experiment.x, _on_device(experiment.plan), experiment.key)
+    by_tune = {value: (scores, j) for (_, values), scores in zip(forms, found, strict=True) for j, value in enumerate(values)}
+    chosen_of = [(*by_tune[point.get(TUNE)], trainings.index(_training(point))) for point in points]
+    return [jax.tree.map(lambda leaf, k=k, j=j: leaf[k, :, j], scores) for scores, j, k in chosen_of]
+
+
+def _tune_form(value: Value | None) -> str | None:
+    """What values of fine_tune that are one program have in common; "" switches it off, None leaves it as it is."""
+    return None if value is None else "" if value == 0 else shape(value) or NUMBER
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        found += [] if value in found else [value]
+    return found
 
 
 def mean_over_clients(accuracies: np.ndarray) -> np.ndarray:
-    """[points, seeds] of [points, seeds, clients], over the clients that have one; NaN where none has."""
-    means = [[spread(seed)["mean"] for seed in point] for point in accuracies]
-    return np.asarray([[np.nan if mean is None else mean for mean in point] for point in means])
-
-
-def _score(point: Point, measure: str) -> tuple[float, float]:
-    """(global, personal), means over the seeds, the larger the better; what there is not comes last."""
-    sign = 1.0 if measure == "accuracy" else -1.0
-    first, second = (sign * float(scores.mean()) for scores in (point.overall, point.personal))
-    return (-np.inf if np.isnan(first) else first), (-np.inf if np.isnan(second) else second)
+    """[seeds] of [seeds, clients], over the clients that have one; NaN where none has."""
+    means = [spread(seed)["mean"] for seed in accuracies]
+    return np.asarray([np.nan if mean is None else mean for mean in means])
 
 
 def _is_number(value: Any) -> bool:

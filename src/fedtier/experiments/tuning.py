@@ -1,12 +1,13 @@
 """The same search for every method of a comparison, on validation rows of its own runs, before the comparison is run.
 
-Every method has a grid of the same number of points: the `grid` of its row in the registry, or a table `search` of its own
-in the comparison's file; one with an empty table stays as it is, and is labelled so. A grid runs with the first seeds of the
+Every method has a grid of the same number of points: the `grid` of its row in the registry, or a table `search` of its own in
+the comparison's file; one with an empty table stays as it is, and is labelled so. A grid runs with the first seeds of the
 cell: the split of a seed is the same in the search and in the run, its test rows and its clients' held-back rows are looked
 at by neither the models nor the choice. The best point has the best mean of the global model on validation rows of the
-server, then of the personal models on validation rows of the clients: the highest accuracy, or the lowest rmse where the
-label is a number. Where there are several numbers of rounds to choose from, each point is tried with each of them, by a run of
-its own: a model that has seen its rows too often loses again, and how soon depends on method and settings.
+server, then of the personal models on validation rows of the clients, or the other way round (`search_by`): the highest
+accuracy, or the lowest rmse where the label is a number. Where there are several numbers of rounds to choose from, each point
+is tried with each of them, by a run of its own: a model that has seen its rows too often loses again, and how soon depends on
+method and settings.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..methods.registry import METHODS
 from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, SearchRounds, cell_name
 from .data import load_raw
-from .grids import Grid, Value, at_an_end, points_of, written
+from .grids import BY, By, Grid, Value, at_an_end, points_of, written
 from .origin import code_of
 from .progress import Progress
 from .search import FEW_ROWS, run_search
@@ -41,7 +42,9 @@ def tune_cells(comparison: Comparison, progress: Progress) -> Comparison:
     check_grids(comparison)
     digest = _digests()
     rounds = comparison.search_rounds
-    return comparison._replace(cells=[_tuned(cell, rounds, digest, progress) for cell in comparison.cells])
+    return comparison._replace(
+        cells=[_tuned(cell, rounds, comparison.search_by, digest, progress) for cell in comparison.cells]
+    )
 
 
 def _digests() -> Callable[[Config], str]:
@@ -76,13 +79,13 @@ def check_grids(comparison: Comparison) -> None:
             require(key in known, f"search of {cell.method}", key, f"is no key of {cell.config.method.name}")
 
 
-def _tuned(cell: Cell, rounds: SearchRounds, digest: Callable[[Config], str], progress: Progress) -> Cell:
+def _tuned(cell: Cell, rounds: SearchRounds, by: By, digest: Callable[[Config], str], progress: Progress) -> Cell:
     grid = grid_of(cell)
     if not grid:
         return cell._replace(tuned="not tuned: the method has no grid" if grid is None else "not tuned: as its file says")
     several = sorted({min(cell.config.run.rounds, one) for one in rounds}) if isinstance(rounds, tuple) else []
     searched = [_searched(cell.config, one) for one in several or [rounds if isinstance(rounds, int) else None]]
-    tried = [_points(cell, config, grid, digest(cell.config), progress) for config in searched]
+    tried = [_points(cell, config, grid, by, digest(cell.config), progress) for config in searched]
     lengths = f" x {len(several)} numbers of rounds" if several else ""
     length, best = max(enumerate(found[0] for found in tried), key=lambda one: one[1].score)  # the fewest rounds of equals
     given = cell.config.method.options
@@ -95,7 +98,8 @@ def _tuned(cell: Cell, rounds: SearchRounds, digest: Callable[[Config], str], pr
         config = config.model_copy(update={"run": config.run.model_copy(update={"rounds": several[length]})})
     elif searched[0].run.rounds < config.run.rounds:
         shorter = f", {searched[0].run.rounds} rounds"
-    found = f"best of {len(tried[0])} points{lengths} on validation rows, {SEEDS} seeds{shorter}: {_told(values, ends, best)}"
+    rows = "validation rows" if by == "global" else "clients' validation rows"
+    found = f"best of {len(tried[0])} points{lengths} on {rows}, {SEEDS} seeds{shorter}: {_told(values, ends, best)}"
     folder = cell.folder.parent / cell_name(config)
     return cell._replace(config=config, folder=folder, tuned=found, own_rounds=bool(several))
 
@@ -109,11 +113,11 @@ def _told(values: dict[str, Any], ends: list[str], best: Tried) -> str:
 
 class Tried(NamedTuple):
     options: dict[str, Value]
-    score: tuple[float, float]  # global, personal; more is better
-    judged: int  # validation rows of a seed that judge the global model
+    score: tuple[float, float]  # what is searched by, then the other of global and personal; more is better
+    judged: int  # validation rows of a seed that judge what is searched by
 
 
-def _points(cell: Cell, config: Config, grid: Grid, data: str, progress: Progress) -> list[Tried]:
+def _points(cell: Cell, config: Config, grid: Grid, by: By, data: str, progress: Progress) -> list[Tried]:
     """Best first; found again in the store if the same search was made before, by the same code on the same data, of which
     `data` is the digest."""
     content = json.dumps([config.digest(), grid, data, code_of(config)])
@@ -127,8 +131,9 @@ def _points(cell: Cell, config: Config, grid: Grid, data: str, progress: Progres
     def score(point: dict[str, Any], of: str) -> float:
         return -math.inf if point[of] is None else sign * point[of]
 
-    judged = found["judged"]
-    return [Tried(point["options"], (score(point, "global"), score(point, "personal")), judged) for point in found["points"]]
+    judged, order = found["judged"][by], (by, *(of for of in BY if of != by))
+    tried = [Tried(point["options"], (score(point, order[0]), score(point, order[1])), judged) for point in found["points"]]
+    return sorted(tried, key=lambda one: one.score, reverse=True)
 
 
 def _search(config: Config, grid: Grid, file: Path) -> None:

@@ -227,6 +227,7 @@ def search_table(found: Search) -> list[Part]:
     config, run = found.config, found.config.run
     rounds = "" if "run.rounds" in found.points[0].options else f", {run.rounds} rounds"
     title = f"{short(config.method.name)} on {config.data.title}{rounds}, {run.seeds} seeds, validation rows"
+    title += ", by the personal models" if found.by == "personal" else ""
     table = Table(title=title, title_justify="left")
     unit, shown = ("%", percent) if found.measure == "accuracy" else ("rmse", number)
     for heading in (*found.points[0].options, f"global {unit}", f"personal {unit}"):
@@ -238,8 +239,9 @@ def search_table(found: Search) -> list[Part]:
     words = [f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
     words += [_level(found)] if found.level > 1 else []
     words += [_at_an_end(found)] if found.ends else []
-    if found.judged < FEW_ROWS:
-        words.append(f"only {found.judged} validation rows judge the global model: small differences mean nothing")
+    if (judged := found.judged[found.by]) < FEW_ROWS:
+        models = "global model" if found.by == "global" else "personal models"
+        words.append(f"only {judged} validation rows judge the {models}: small differences mean nothing")
     return [table, *words]
 
 
