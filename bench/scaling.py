@@ -34,12 +34,13 @@ def seconds_per_round(point: dict[str, int], method: str) -> float:
     import jax
     import jax.numpy as jnp
 
-    from fedtier import keys
+    from fedtier import configure_jax, keys
     from fedtier.engines import compiled
     from fedtier.federation import Federation, Plan, Window
     from fedtier.methods import METHODS
     from fedtier.problem import Rows, Spec, cross_entropy, softmax, supervised
 
+    configure_jax()
     rng, m = np.random.default_rng(0), point["m"]
     rows = Rows(rng.standard_normal((ROWS, point["features"])).astype(np.float32), rng.integers(0, CLASSES, ROWS, np.int32))
     ones, none = jnp.ones(m), Window(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))

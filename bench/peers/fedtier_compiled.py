@@ -1,13 +1,18 @@
-"""fedtier with its defaults: the compiled engine, as the README shows it."""
+"""fedtier with its defaults: the compiled engine on all cores, as the commands have it."""
+
+import os
 
 import jax
 import numpy as np
 from ours import same_rows, side
 from stored import Clock, finish, task
 
-from fedtier import datasets, engines, keys
+from fedtier import configure_jax, datasets, engines, keys
 
 clock = Clock()
+configure_jax()
+if jax.default_backend() == "cpu" and jax.device_count() < len(os.sched_getaffinity(0)):
+    raise SystemExit(f"JAX has {jax.device_count()} of {len(os.sched_getaffinity(0))} cores")
 stored = task()
 work = stored.work
 ours = side(work, datasets.load(work.data))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..compilation import use_all_cores
 from ..errors import NOTHING, require
 from ..experiments.comparison import make_comparison
 from ..experiments.outcomes import Outcome, run_cells
@@ -96,6 +97,7 @@ def compare(
     seeds: int = 5,
     metrics: Sequence[str] | None = None,
     tune: bool = False,
+    search_by: str = "global",
     store: str | Path | None = None,
     progress: bool | Progress | None = None,
     **run: Any,
@@ -106,6 +108,7 @@ def compare(
     baseline   the label that differences are taken to; the first by default
     seeds      how many; each draws its own splits, and differences are paired by seed
     tune       search the settings of every method first, the same number of points for each, on validation rows
+    search_by  "personal": the search chooses by the personal models, not by the global one
     store      folder of the runs, where `fedtier compare --store` and `fedtier report` find them; without it they go
                with the table
     run        keys of [run], as for `ft.train`: rounds, participation, tau, ...
@@ -113,13 +116,14 @@ def compare(
     The fair rule (`fedtier.experiments.comparison`): every method sees the same rows, the server's included, takes the same
     number of local gradients a round, and has its personal models tuned by one rule.
     """
+    use_all_cores()
     federated = data if isinstance(data, Federated) else federate(data)
     wanted = dict(methods) if isinstance(methods, Mapping) else _labelled(methods)
     require(bool(wanted), "methods", NOTHING, "must name at least one", '{"ours": ft.zo_hfl(), "FedAvg": ft.fedavg()}')
     entries = [{"label": label} | as_method(method).table for label, method in wanted.items()]
     content: dict[str, Any] = {
         "data": federated.table, "model": as_model(model).table, "run": run_table(federated, run | {"seeds": seeds}),
-        "methods": entries, "compare": {} if metrics is None else {"metrics": list(metrics)},
+        "methods": entries, "compare": {"search_by": search_by} | ({} if metrics is None else {"metrics": list(metrics)}),
     }  # fmt: skip
     kept = Scratch() if store is None else None
     place = kept.folder if kept else Path(str(store))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..compilation import use_all_cores
 from ..experiments.config import validate
 from ..experiments.progress import Progress
 from ..experiments.run import run_experiment
@@ -38,7 +39,8 @@ def train(
     track: Sequence[str] = (),
     **options: Any,
 ) -> Result:
-    """Trains `method` on `data`: the same run, to the last digit, as `fedtier run` with the same settings.
+    """Trains `method` on `data`: the same run, to the last digit, as `fedtier run` with the same settings, on all cores unless
+    JAX has computed something before.
 
     method      ft.zo_hfl(...), any other of ft's methods, a name, or a function of your own: method(problem) -> Method
     data        what `ft.federate` returned, or what it takes
@@ -52,6 +54,7 @@ def train(
     progress    a bar: by default where a person is watching, in a terminal or a notebook
     track       "tensorboard", "mlflow": send every row there too
     """
+    use_all_cores()
     keys = {
         "rounds": rounds, "participation": participation, "tau": tau, "seeds": seeds, "stragglers": stragglers,
         "dropouts": dropouts, "eval_every": eval_every, **options,
