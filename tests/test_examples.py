@@ -16,7 +16,7 @@ from fedtier.experiments.config import load_config, read_toml
 from fedtier.methods import exact, orthogonal
 
 FOLDER = Path(__file__).parent.parent / "examples"
-STUDY = Path(ft.__file__).parent / "studies" / "heterogeneity" / "nets-augmented.toml"
+STUDIES = Path(ft.__file__).parent / "studies" / "heterogeneity"
 
 
 def example(name: str):
@@ -104,11 +104,21 @@ def own_example(folder, capsys):
 
 
 def photographs_example(folder, capsys):
-    studied = make_comparison(read_toml(STUDY), folder, []).cells[0].config
-    config = load_config(FOLDER / "photographs.toml")
-    searched = {"penalty", "proximity"}
+    assert as_studied("photographs.toml", "nets-augmented.toml", folder, {"penalty", "proximity"}).data.augment
+
+
+def decayed_example(folder, capsys):
+    searched = {"penalty", "server_lr", "server_weight_decay"}
+    assert not as_studied("decayed_net.toml", "nets-decayed.toml", folder, searched).data.augment
+
+
+def as_studied(example: str, study: str, folder, searched):
+    """The example's configuration, whose method is the first of the study but for what the study searched."""
+    studied = make_comparison(read_toml(STUDIES / study), folder, []).cells[0].config
+    config = load_config(FOLDER / example)
     assert config.method.model_copy(update={key: getattr(studied.method, key) for key in searched}) == studied.method
-    assert config.data.augment and config.model == studied.model and config.run.tau == studied.run.tau
+    assert config.model == studied.model and config.run.tau == studied.run.tau
+    return config
 
 
 def wire_example(folder, capsys):
@@ -138,8 +148,8 @@ def site_example(folder, capsys):
 
 FILES = {
     "run.toml": run_example, "compare.toml": compare_example, "search.toml": search_example, "theory.toml": theory_example,
-    "own.toml": own_example, "photographs.toml": photographs_example, "wire/run.toml": wire_example,
-    "wire/sites.toml": sites_example, "wire/north.toml": site_example,
+    "own.toml": own_example, "photographs.toml": photographs_example, "decayed_net.toml": decayed_example,
+    "wire/run.toml": wire_example, "wire/sites.toml": sites_example, "wire/north.toml": site_example,
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+import fedtier as ft
 from fedtier.errors import FedtierError, FedtierWarning
 from fedtier.experiments.assemble import assemble, federate, load_data
 from fedtier.experiments.comparison import DEFAULT_METHODS, REFERENCES, comparison_of, make_comparison
@@ -117,6 +118,20 @@ def test_a_comparison_of_personal_models_chooses_by_them_from_the_same_search(tm
     assert len(searched) == 1
     with pytest.raises(FedtierError, match=r"compare\.search_by = 'worst': must be one of global, personal"):
         chosen(search_by="worst")
+
+
+def test_what_chooses_a_search_is_refused_or_told_where_nothing_is_searched(fedtier):
+    with pytest.raises(FedtierError, match=r"search_by = 'personal': is for tune = True"):
+        ft.compare(["fedavg"], "digits", search_by="personal")
+    code, _, err = fedtier("compare", "--methods", "fedavg", "--search-by", "worst")
+    assert code == 2 and "--search-by = 'worst': must be one of global, personal" in err
+
+
+def test_a_search_of_a_key_that_a_part_has_names_the_part():
+    entries = [ft.zo_hfl(personal=ft.fine_tune(0.3)).table | {"search": {"fine_tune": [0.1, 0.3]}}]
+    with pytest.raises(FedtierError, match=r"fine_tune.*cannot be searched beside personal = ") as refusal:
+        tune_cells(make_comparison({"methods": entries}, Path("cells")), Progress())
+    assert refusal.value.hint == "give keys in its place: fine_tune"
 
 
 def test_a_search_may_run_fewer_rounds_of_every_point_and_says_so(tmp_path, monkeypatch):

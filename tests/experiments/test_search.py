@@ -147,6 +147,9 @@ def test_who_wants_personal_models_chooses_by_them(fedtier, tmp_path):
     scores = [float(point.personal.mean()) for point in points]
     assert scores == sorted(scores, reverse=True)
     assert size_of(configuration.load_config(place).method.options["fine_tune"]) == points[0].options["fine_tune"]
+    code, _, err = fedtier("search", "--over", "client_lr=0.1", "--by", "personel")
+    assert code == 2 and "--by = 'personel': must be one of global, personal" in err and "did you mean 'personal'" in err
+    assert "by the personal models" in place.read_text() and "inverse(" in out, "a number of the list keeps the shape"
     for by in ('"worst"', "[1]"):
         with pytest.raises(FedtierError, match=r"search\.by = .*: must be one of global, personal"):
             search.load_search(file_with(tmp_path, f"by = {by}\nclient_lr = [0.1]"))

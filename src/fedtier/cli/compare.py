@@ -25,6 +25,7 @@ def compare(
     format: Annotated[Format | None, tyro.conf.arg(metavar="table|markdown|latex|csv", help_behavior_hint="")] = None,
     out: Place = None,
     tune: bool = False,
+    search_by: Annotated[Text, tyro.conf.arg(metavar="global|personal")] = None,
     jobs: int = 1,
     only: Only = (),
     any_version: bool = False,
@@ -42,12 +43,13 @@ def compare(
         format: Format of the table; default: by the ending of --out (.md, .tex, .csv), else a table for people.
         out: File that gets the table; stdout then shows it for people.
         tune: Search the settings of every method first, the same number of points for each, on validation rows.
+        search_by: With --tune: the models to choose by, global or personal; default: the file's, or global.
         jobs: Processes that run cells at the same time. More than one helps on a GPU, which a small model leaves idle.
         only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
         any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of a table.
     """
-    from ..experiments.comparison import comparison_of, load_comparison
+    from ..experiments.comparison import chosen_by, comparison_of, load_comparison
     from ..experiments.comparison import only as chosen_cells
     from ..experiments.jobs import run_in_processes
     from ..experiments.outcomes import run_cells
@@ -58,11 +60,13 @@ def compare(
     names = _names(file, methods)
     changed = [*settings, *([f"run.seeds={seeds}"] if seeds is not None else [])]
     wanted = load_comparison(file, store, changed, baseline) if file else comparison_of(names, store, changed, baseline)
-    wanted = chosen_cells(wanted, only)
+    wanted = chosen_cells(chosen_by(wanted, "--search-by", search_by), only)
     prepare_jax()
     shown = progress()
     if not tune and isinstance(wanted.search_rounds, tuple):
         shown.say("compare.search_rounds is for --tune: without it every method runs the rounds of its configuration")
+    if not tune and wanted.search_by != "global":
+        shown.say("search_by is for --tune: without it nothing is searched")
     if jobs != 1:
         run_in_processes(wanted, jobs, shown, tune=tune, any_version=any_version)
     outcome = run_cells(tune_cells(wanted, shown) if tune else wanted, shown, any_version=any_version)
@@ -125,7 +129,7 @@ def search(
     file: Config = None,
     settings: Settings = (),
     over: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="KEY=A,B,C")] = (),
-    by: Annotated[Literal["global", "personal"] | None, tyro.conf.arg(metavar="global|personal", help_behavior_hint="")] = None,
+    by: Annotated[Text, tyro.conf.arg(metavar="global|personal")] = None,
     out: Place = None,
     json: bool = False,
 ) -> None:
@@ -136,7 +140,7 @@ def search(
         settings: Change one key, for example --set method.estimator=guided. May be repeated.
         over: A key to search over and its values, for example --over model.hidden=32,64. May be repeated. Penalties and step
             sizes run all at once, each value of any other key is a program of its own.
-        by: The models to choose by; default: the file's, or global.
+        by: The models to choose by, global or personal; default: the file's, or global.
         out: File for the best configuration, a new one; default: best.toml in runs/DATE-search-METHOD.
         json: One JSON object on stdout instead of a table and the configuration.
     """

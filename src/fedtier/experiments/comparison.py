@@ -32,7 +32,7 @@ from ..methods import registry
 from ..own_code.held import is_object
 from ..own_code.naming import short
 from . import config as configuration
-from .grids import BY, By, Grid, checked_grid
+from .grids import By, Grid, checked_by, checked_grid
 from .metrics import FEWEST
 from .tables import TABLES, Config
 
@@ -142,7 +142,6 @@ def make_comparison(
     equal = options.get("equal_steps", True)
     require(isinstance(equal, bool), "compare.equal_steps", equal, "must be true or false")
     rounds = _search_rounds(options.get("search_rounds"))
-    choice("compare.search_by", options.get("search_by", BY[0]), BY)
     metrics = tuple(options.get("metrics", DEFAULT_METRICS))
     for metric in metrics:
         choice("compare.metrics", metric, METRICS)
@@ -163,7 +162,12 @@ def make_comparison(
         }
         for method, config in _fair(merged, own_tau if equal else set(merged)).items():
             cells.append(Cell(method, setting, config, store / cell_name(config), grid=grids[method]))
-    return Comparison(cells, base, metrics, rounds, options.get("search_by", BY[0]))
+    return chosen_by(Comparison(cells, base, metrics, rounds), "compare.search_by", options.get("search_by"))
+
+
+def chosen_by(comparison: Comparison, name: str, by: Any) -> Comparison:
+    """The comparison whose searches choose by these models, given under `name`; as it is where none are given."""
+    return comparison if by is None else comparison._replace(search_by=checked_by(name, by))
 
 
 def _search_rounds(given: Any) -> SearchRounds:

@@ -49,6 +49,12 @@ def _checked(name: str, value: Json, steps: bool, rule: str) -> Value:
     return float(value)
 
 
+def checked_by(name: str, given: object) -> By:
+    """The models that a search is to choose by, given under `name`."""
+    choice(name, given, BY)
+    return "personal" if given == "personal" else "global"
+
+
 def written(given: Mapping[str, Any], key: str, value: Value) -> Any:
     """How a configuration whose method has the options `given` says this value of a grid."""
     return rescaled(given[key], value) if key in STEPS and value and not isinstance(value, str) else value

@@ -29,13 +29,13 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ..engines import Engine, compiled, sweep
-from ..errors import choice, nearest, require
-from ..federation import Federation, Plan, Window
+from ..errors import nearest, require
+from ..federation import Federation, Plan
 from ..methods import registry
 from ..schedules import shape_of, size_of
 from . import config as configuration
 from .assemble import Experiment, assemble, with_options
-from .grids import BY, SEARCHABLE, STEPS, By, Grid, Value, at_an_end, checked_grid, shape, written
+from .grids import BY, SEARCHABLE, STEPS, By, Grid, Value, at_an_end, checked_by, checked_grid, shape, written
 from .metrics import Scores, evaluated_clients, measure_of, personal_steps, scores_of, spread
 from .tables import TABLES, Config
 
@@ -68,7 +68,7 @@ class Search(NamedTuple):
     points: list[Point]  # best first
     seconds: float
     measure: Literal["accuracy", "rmse"]
-    judged: Mapping[By, int]  # validation rows of a seed that judge these models
+    judged: Mapping[str, int]  # validation rows of a seed that judge these models
     by: By = "global"
     best: dict[str, Any] = {}  # noqa: RUF012  the tables of a configuration with the best values
 
@@ -103,13 +103,13 @@ def load_search(file: Path, settings: tuple[str, ...] = ()) -> tuple[Config, dic
     return order.config, order.grid
 
 
-def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence[str] = (), by: By | None = None) -> Order:
+def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence[str] = (), by: str | None = None) -> Order:
     """What a file asks for, with settings on top and further keys, `KEY=a,b,c`; each value is checked. `by`: in place of the
     file's."""
     tables = configuration.read_toml(file) if file is not None else {}
     listed = tables.pop("search", {})
-    own = listed.pop("by", BY[0]) if isinstance(listed, dict) else BY[0]
-    choice("search.by" if by is None else "--by", by or own, BY)
+    in_file = listed.pop("by", BY[0]) if isinstance(listed, dict) else BY[0]
+    chosen_by = checked_by("search.by", in_file) if by is None else checked_by("--by", by)
     hint = "[search]\npenalty = [1, 10], or --over method.penalty=1,10"
     require(isinstance(listed, dict) and bool(listed or over), "search", listed or None, "must be a table of lists", hint)
     tables = configuration.with_settings(tables, settings)
@@ -122,7 +122,7 @@ def order_search(file: Path | None, settings: Sequence[str] = (), over: Sequence
         require(isinstance(values, list) and bool(values), f"search.{key}", values, "must be a list of values")
         for value in values:
             configuration.validate(_changed(judged, key, value))
-    return Order(tables, config, grid, by or own)
+    return Order(tables, config, grid, chosen_by)
 
 
 def _listed(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -152,7 +152,7 @@ def _key(config: Config, key: str) -> str:
         return key
     options = registry.options(config.method.entry)
     known = (*SEARCHABLE, *options, *(f"{one}.{name}" for one in TABLES for name in TABLES[one].model_fields))
-    require(key in options, "search", key, "is no key", nearest(key, known))
+    require(key in options, "search", key, "is no key", nearest(key.removeprefix("search_"), ("by", *known)))
     return f"method.{key}"
 
 
@@ -220,7 +220,7 @@ def run_search(config: Config, grid: Grid, experiment: Experiment | None = None,
             overall = np.where(np.isfinite(scores.global_loss), getattr(scores.test, measure), np.nan)
             found[k] = Point(points[k], overall, mean_over_clients(getattr(scores.personal, measure)))
     ranked = sorted((found[k] for k in range(len(points))), key=lambda point: point.score(measure, by), reverse=True)
-    windows: dict[By, Window] = {"global": experiment.federation.test, "personal": experiment.federation.held}
+    windows = {"global": experiment.federation.test, "personal": experiment.federation.held}
     judged = {of: int(np.asarray(window.size)[0].sum()) for of, window in windows.items()}
     return Search(config, ranked, time.perf_counter() - clock, measure, judged, by)
 

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import require
+from ..errors import nearest, require
+from ..methods.flat import KEYS_OF_PARTS
 from ..methods.registry import METHODS
 from ..storage.files import make_folder, write_whole
 from .comparison import Cell, Comparison, SearchRounds, cell_name
@@ -76,7 +77,10 @@ def check_grids(comparison: Comparison) -> None:
     for cell in comparison.cells:
         known = {*cell.config.method.options, "penalty", "proximity"}
         for key in grid_of(cell) or ():
-            require(key in known, f"search of {cell.method}", key, f"is no key of {cell.config.method.name}")
+            parts = [part for part, keys in KEYS_OF_PARTS.items() if key in keys and part in known]
+            rule = f"cannot be searched beside {parts[0]} = ..." if parts else f"is no key of {cell.config.method.name}"
+            hint = f"give keys in its place: {', '.join(KEYS_OF_PARTS[parts[0]])}" if parts else nearest(key, known)
+            require(key in known, f"search of {cell.method}", key, rule, hint)
 
 
 def _tuned(cell: Cell, rounds: SearchRounds, by: By, digest: Callable[[Config], str], progress: Progress) -> Cell:

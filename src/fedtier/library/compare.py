@@ -9,7 +9,7 @@ from typing import Any
 
 from ..compilation import use_all_cores
 from ..errors import NOTHING, require
-from ..experiments.comparison import make_comparison
+from ..experiments.comparison import chosen_by, make_comparison
 from ..experiments.outcomes import Outcome, run_cells
 from ..experiments.progress import Progress
 from ..experiments.stopping import Stopped
@@ -97,7 +97,7 @@ def compare(
     seeds: int = 5,
     metrics: Sequence[str] | None = None,
     tune: bool = False,
-    search_by: str = "global",
+    search_by: str | None = None,
     store: str | Path | None = None,
     progress: bool | Progress | None = None,
     **run: Any,
@@ -108,7 +108,7 @@ def compare(
     baseline   the label that differences are taken to; the first by default
     seeds      how many; each draws its own splits, and differences are paired by seed
     tune       search the settings of every method first, the same number of points for each, on validation rows
-    search_by  "personal": the search chooses by the personal models, not by the global one
+    search_by  "personal": the search of `tune` chooses by the personal models, not by the global one
     store      folder of the runs, where `fedtier compare --store` and `fedtier report` find them; without it they go
                with the table
     run        keys of [run], as for `ft.train`: rounds, participation, tau, ...
@@ -119,18 +119,19 @@ def compare(
     use_all_cores()
     federated = data if isinstance(data, Federated) else federate(data)
     wanted = dict(methods) if isinstance(methods, Mapping) else _labelled(methods)
+    require(tune or search_by is None, "search_by", search_by, "is for tune = True: without it nothing is searched")
     require(bool(wanted), "methods", NOTHING, "must name at least one", '{"ours": ft.zo_hfl(), "FedAvg": ft.fedavg()}')
     entries = [{"label": label} | as_method(method).table for label, method in wanted.items()]
     content: dict[str, Any] = {
         "data": federated.table, "model": as_model(model).table, "run": run_table(federated, run | {"seeds": seeds}),
-        "methods": entries, "compare": {"search_by": search_by} | ({} if metrics is None else {"metrics": list(metrics)}),
+        "methods": entries, "compare": {} if metrics is None else {"metrics": list(metrics)},
     }  # fmt: skip
     kept = Scratch() if store is None else None
     place = kept.folder if kept else Path(str(store))
     shown = fitting(progress)
     try:
         with as_arguments():
-            comparison = make_comparison(content, place, (), baseline)
+            comparison = chosen_by(make_comparison(content, place, (), baseline), "search_by", search_by)
             return Table(run_cells(tune_cells(comparison, shown) if tune else comparison, shown), kept)
     except Stopped:
         if store is not None:

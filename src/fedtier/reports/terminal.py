@@ -9,6 +9,7 @@ import tomli_w
 from rich.table import Table
 
 from ..experiments.comparison import Cell, Comparison
+from ..experiments.grids import STEPS, written
 from ..experiments.label_counts import LabelCounts
 from ..experiments.metric_row import Row
 from ..experiments.outcomes import Outcome, interval, resampling_ratio, values
@@ -195,7 +196,7 @@ def search_object(found: Search) -> dict[str, Json]:
         {"options": point.options, found.measure: point.overall.tolist(), "personal": point.personal.tolist()}
         for point in found.points
     ]
-    return known({"points": points, "seconds": found.seconds, "best": found.best, "at_an_end": [*found.ends]})
+    return known({"by": found.by, "points": points, "seconds": found.seconds, "best": found.best, "at_an_end": [*found.ends]})
 
 
 def search_toml(found: Search) -> str:
@@ -204,7 +205,8 @@ def search_toml(found: Search) -> str:
     both = (("global", point.overall), ("personal", point.personal))
     shown = (lambda score: f"{percent(score)} %") if found.measure == "accuracy" else (lambda score: f"rmse {number(score)}")
     scores = " and ".join(f"{what} {shown(float(score.mean()))}" for what, score in both)
-    head = f"# the best of {len(found.points)} points on validation rows, {seeds} seeds: {scores}"
+    by = ", by the personal models" if found.by == "personal" else ""
+    head = f"# the best of {len(found.points)} points on validation rows, {seeds} seeds{by}: {scores}"
     head += f"\n# {_level(found)}" if found.level == len(found.points) > 1 else ""
     head += f"\n# {_at_an_end(found)}" if found.ends else ""
     return f"{head}\n\n{tomli_w.dumps(found.best)}"
@@ -222,6 +224,10 @@ def _at_an_end(found: Search) -> str:
     return f"{values} at an end of what was tried: the best may lie beyond"
 
 
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def search_table(found: Search) -> list[Part]:
     """The grid, best first, with the mean accuracy, or rmse, over seeds on the validation rows."""
     config, run = found.config, found.config.run
@@ -234,7 +240,8 @@ def search_table(found: Search) -> list[Part]:
         table.add_column(heading, justify="right")
     for point in found.points:
         scores = (shown(float(score.mean())) for score in (point.overall, point.personal))
-        values = (f"{value:g}" if isinstance(value, float) else str(value) for value in point.options.values())
+        options = config.method.options
+        values = (_shown(written(options, key, value) if key in STEPS else value) for key, value in point.options.items())
         table.add_row(*values, *scores)
     words = [f"{len(found.points)} points x {config.run.seeds} seeds in {found.seconds:.0f} s"]
     words += [_level(found)] if found.level > 1 else []
