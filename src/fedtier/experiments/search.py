@@ -19,7 +19,7 @@ import itertools
 import re
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -239,9 +239,9 @@ def _scored(experiment: Experiment, points: list[dict[str, Value]], shapes: Shap
     and then judged with every value of fine_tune."""
     rounds, chosen = experiment.config.run.rounds, evaluated_clients(experiment)
     steps, step_sizes = personal_steps(experiment, rounds)[chosen], experiment.config.method.options | dict(shapes)
-    trainings = _distinct(_training(point) for point in points)
-    tunes = _distinct(point.get(TUNE) for point in points)
-    forms = [(form, [value for value in tunes if _tune_form(value) == form]) for form in _distinct(map(_tune_form, tunes))]
+    trainings = [dict(items) for items in dict.fromkeys(tuple(_training(point).items()) for point in points)]
+    tunes = dict.fromkeys(point.get(TUNE) for point in points)
+    forms = [(form, [value for value in tunes if _tune_form(value) == form]) for form in dict.fromkeys(map(_tune_form, tunes))]
 
     def final(point: PyTree, federation: Federation, /, *of_seed: PyTree) -> list[Scores]:
         (options, _), (x, plan, key) = point, of_seed
@@ -277,13 +277,6 @@ def _scored(experiment: Experiment, points: list[dict[str, Value]], shapes: Shap
 def _tune_form(value: Value | None) -> str | None:
     """What values of fine_tune that are one program have in common; "" switches it off, None leaves it as it is."""
     return None if value is None else "" if value == 0 else shape(value) or NUMBER
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
-    for value in values:
-        found += [] if value in found else [value]
-    return found
 
 
 def mean_over_clients(accuracies: np.ndarray) -> np.ndarray:

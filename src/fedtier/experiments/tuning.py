@@ -135,8 +135,8 @@ def _points(cell: Cell, config: Config, grid: Grid, by: By, data: str, progress:
     def score(point: dict[str, Any], of: str) -> float:
         return -math.inf if point[of] is None else sign * point[of]
 
-    judged, order = found["judged"][by], (by, *(of for of in BY if of != by))
-    tried = [Tried(point["options"], (score(point, order[0]), score(point, order[1])), judged) for point in found["points"]]
+    judged, (first, second) = found["judged"][by], BY if by == BY[0] else BY[::-1]
+    tried = [Tried(point["options"], (score(point, first), score(point, second)), judged) for point in found["points"]]
     return sorted(tried, key=lambda one: one.score, reverse=True)
 
 
