@@ -216,7 +216,7 @@ def test_the_command_writes_the_table_and_finds_its_cells_again(tmp_path, monkey
 
 
 def test_stored_is_refused_where_a_study_would_run_all_the_same_and_where_there_is_no_store(tmp_path):
-    with pytest.raises(FedtierError, match=r"--stored = 'table1': is for niid-bench, pfllib, decomfl alone"):
+    with pytest.raises(FedtierError, match=r"--stored = 'table1': is for figure2, niid-bench, pfllib, decomfl alone"):
         catalogue.make_result(Order("table1", stored=True), Progress())
     with pytest.raises(FedtierError, match=r"--store = .*: is not a folder"):
         catalogue.make_result(Order("pfllib", stored=True, store=tmp_path / "none"), Progress())

@@ -273,6 +273,47 @@ def test_figure_2_draws_each_method_and_tau_from_cells_of_the_table(fedtier, mni
     assert code == 0 and err.count("found in the store") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.checked
+def test_figure_2_draws_what_a_store_has_and_says_what_it_lacks(fedtier, mnist, tmp_path):
+    words = ["reproduce", "figure2", "--quick", *options([*TINY[:2], *TINY[3:]]), "--store", "cells", "--json"]
+    pair = ["--only", "published tau 5 0.1", "--only", "published tau 50 0.1"]
+    code, out, err = fedtier(*words, *pair, "--stored")
+    assert code == 2 and "--store = 'cells': is not a folder" in err
+    code, out, err = fedtier(*words, *pair)
+    assert code == 0, err
+    whole = json.loads(out)
+    few, many = ([line for line in whole["cells"] if line["method"].endswith(f"tau = {tau}")] for tau in (5, 50))
+    assert len(few) == len(many) == 1 and any("tau = 50 instead of 5" in line for line in whole["sentences"])
+    (cut,) = [f.parent for f in (tmp_path / "cells").glob("*/config.toml") if tau_and_mu(f) == (50.0, 0.1)]
+    rows = (cut / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (cut / "metrics.jsonl").write_text("".join(line for line in rows if json.loads(line)["round"] < 2))
+    for name in ("clients.json", "checkpoint.safetensors", "previous-checkpoint.safetensors"):  # as they are in a run's midst
+        (cut / name).unlink(missing_ok=True)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("metrics.jsonl")}
+    code, out, err = fedtier(*words, "--only", "published 0.1", "--stored")
+    assert code == 0, err
+    content = json.loads(out)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("metrics.jsonl")} == before
+    row, where = "ZO-HFL, as published", "mnist (0.1, 10 %)"
+    assert content["sentences"][-2:] == [
+        f"{row} on {where}: not in the store",
+        f"{row}, tau = 50 on {where}: cut at round 1 of 2",
+    ]
+    assert not any("tau = 50 instead of 5 changes" in line for line in content["sentences"])
+    assert few[0] in content["cells"] and content["how"].startswith("quick")
+    assert [line["accuracy"].partition(", ")[2] for line in content["cells"] if line["method"] == f"{row}, tau = 50"] == [
+        "cut at round 1 of 2"
+    ]
+    code, _, err = fedtier(*words, "--only", "published 1000", "--stored")
+    assert code == 2 and "has nothing to show" in err and "not in the store" in err
+
+
+def tau_and_mu(file: Path) -> tuple[float, float]:
+    written = configuration.read_toml(file)
+    return written["run"]["tau"], written["method"]["proximity"]
+
+
 def test_the_sentences_about_local_steps_compare_mean_losses_seed_by_seed():
     def curve(setting, *losses):
         rows = [{"round": r, "seed": seed, "global_loss": a} for seed, seen in enumerate(losses) for r, a in enumerate(seen)]
@@ -299,6 +340,8 @@ def test_the_sentences_about_local_steps_compare_mean_losses_seed_by_seed():
         key("Z", 50.0, True): [],
     }
     assert local_steps.sentences(alone, about)[0].endswith("by -0.5000 in one seed, which tells nothing of others")
+    cut = alone[key("Z", 50.0)][0]._replace(finished=False)
+    assert local_steps.sentences(alone | {key("Z", 50.0): [cut]}, about) == []
 
 
 def test_a_seed_that_diverged_is_counted_and_not_compared():

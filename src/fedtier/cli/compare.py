@@ -113,7 +113,7 @@ def reproduce(
         only: The cells whose labels hold these words, for example "mnist 0.1 scaffold". May be repeated.
         store: Folder of the cells; what is there is not run again.
         out: Folder for the table in every format, or for the figure as SVG, PDF and PNG (default: figures).
-        stored: Show what the store has and run nothing; for niid-bench, pfllib and decomfl.
+        stored: Show what the store has and run nothing; for figure2, niid-bench, pfllib and decomfl.
         any_version: Take cells that another version of fedtier made; without it they are run again.
         json: One JSON object on stdout instead of tables and sentences.
     """

@@ -60,6 +60,24 @@ def run_cells(comparison: Comparison, progress: Progress, *, any_version: bool =
     return Outcome(fitting(comparison, finals), finals)
 
 
+def stored_cells(comparison: Comparison, *, unfinished: bool = False, any_version: bool = False) -> Outcome:
+    """The cells that the store has, and nothing is run: whole or, with `unfinished`, as far as they came, with the rows of the
+    last evaluation in place of the final ones."""
+    finals: Finals = {}
+    for cell in comparison.cells:
+        files = RunFolder(cell.folder)
+        if not (cell.folder / "config.toml").exists() or (not any_version and files.made_from().code != code_of(cell.config)):
+            continue
+        rows = finished_rows(cell.folder, cell.config)
+        if rows is None and unfinished:
+            seen = files.rows()
+            rows = [row for row in seen if row["round"] == seen[-1]["round"]] if seen else None
+        if rows is not None:
+            finals[cell.method, cell.setting] = rows
+    kept = [cell for cell in comparison.cells if (cell.method, cell.setting) in finals]
+    return Outcome(comparison._replace(cells=kept), finals)
+
+
 def _run_cell(cell: Cell, files: RunFolder, load: Callable[[Config], Dataset], progress: Progress) -> list[Row]:
     """The final rows; none when the run diverges, which is an outcome too: the other cells matter."""
     experiment = assemble(cell.config, load(cell.config))

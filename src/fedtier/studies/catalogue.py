@@ -20,7 +20,7 @@ class Row(NamedTuple):
 STUDIES: dict[str, Row] = {
     "table1": Row("paper.reproduce", "the paper's table of accuracies"),
     "figure1": Row("paper.reproduce", "the paper's partitions"),
-    "figure2": Row("paper.reproduce", "the paper's convergence curves"),
+    "figure2": Row("paper.reproduce", "the paper's convergence curves", stored=True),
     "figure3": Row("paper.reproduce", "the implicit function and its smoothed forms"),
     "methods": Row("methods.reproduce", "all methods on Fashion-MNIST at three levels of heterogeneity, each searched alike"),
     "methods-hospitals": Row("methods.reproduce", "the same on the four hospitals of the heart-disease set"),
@@ -43,6 +43,8 @@ def make_result(order: Order, progress: Progress) -> Product:
     choice("NAME", order.name, STUDIES)
     able = [name for name, row in STUDIES.items() if row.stored]
     require(not order.stored or order.name in able, "--stored", order.name, f"is for {', '.join(able)} alone", "leave it out")
+    found = not order.stored or order.store.is_dir()
+    require(found, "--store", str(order.store), "is not a folder", "the store of an earlier call")
     module = importlib.import_module(f"{__package__}.{STUDIES[order.name].module}")
     with folder_for(order.out):
         return module.make(order, progress)

@@ -14,13 +14,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...errors import require
 from ...experiments.comparison import Comparison, chosen
 from ...experiments.jobs import run_in_processes
-from ...experiments.origin import code_of
-from ...experiments.outcomes import Finals, Outcome, finished_rows, run_cells
+from ...experiments.outcomes import Outcome, run_cells, stored_cells
 from ...experiments.progress import Progress
-from ...experiments.run_folder import RunFolder
 from ...reports import layout
 from ...storage.files import write_whole
 from ..study import Order, Product, comparison_for
@@ -37,13 +34,11 @@ def make(order: Order, progress: Progress) -> Product:
     content = load_tables(order.name)
     wanted = _of_table(comparison_for(order, {key: value for key, value in content.items() if key not in OURS}), content)
     sheets.check_names(content, *_names(content))
-    if order.stored:
-        require(order.store.is_dir(), "--store", str(order.store), "is not a folder", "the store of an earlier call")
-    elif order.jobs != 1:
+    if order.jobs != 1 and not order.stored:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
     by_round = content["table"].get("columns") == "rounds"
     outcome = (
-        stored(wanted, by_round, order.any_version)
+        stored_cells(wanted, unfinished=by_round, any_version=order.any_version)
         if order.stored
         else run_cells(wanted, progress, any_version=order.any_version)
     )
@@ -78,24 +73,6 @@ def _of_table(wanted: Comparison, content: dict[str, Any]) -> Comparison:
     left_out = content["table"].get("without", ())
     kept = [cell for cell in wanted.cells if not any(chosen(words, cell.method, cell.setting) for words in left_out)]
     return wanted._replace(cells=kept)
-
-
-def stored(wanted: Comparison, unfinished: bool, any_version: bool) -> Outcome:
-    """The cells that the store has, whole or, with `unfinished`, as far as they came: a number at a round stays what it is."""
-    finals: Finals = {}
-    for cell in wanted.cells:
-        files = RunFolder(cell.folder)
-        if not (cell.folder / "metrics.jsonl").exists():
-            continue
-        if not any_version and files.made_from().code != code_of(cell.config):
-            continue
-        rows = finished_rows(cell.folder, cell.config)
-        if rows is None and unfinished:
-            rows = files.rows()[-cell.config.run.seeds :]
-        if rows is not None:
-            finals[cell.method, cell.setting] = rows
-    kept = [cell for cell in wanted.cells if (cell.method, cell.setting) in finals]
-    return Outcome(wanted._replace(cells=kept), finals)
 
 
 def _write(

@@ -52,12 +52,10 @@ def _entry(entry: dict[str, Any], key: Key, usual: float) -> dict[str, Any]:
 
 
 def comparison_tables(tables: dict[str, Any], drawn: Variants) -> dict[str, Any]:
-    """The tables of a comparison of these entries: what is tuned for a row holds for its variants, but for tau, and cells that
-    take long have one seed."""
+    """The tables of a comparison of these entries: what is tuned for a row holds for its variants, but for tau."""
     pairs = [(entry["label"], setting["label"]) for entry in drawn.values() for setting in tables["settings"]]
     tuned = [entry for entry in tables.get("tuned", []) if any(comparison.chosen(entry["where"], *pair) for pair in pairs)]
     tuned = [entry | {"run": {k: v for k, v in entry.get("run", {}).items() if k != "tau"}} for entry in tuned]
-    tuned += [{"where": words, "run": {"seeds": 1}} for words in tables["figure"]["one_seed"]]
     first = next(iter(drawn.values()))["label"]  # a comparison has a baseline; nothing is compared with it here
     compare = tables["compare"] | {"baseline": first}
     return tables | {"methods": list(drawn.values()), "tuned": tuned, "compare": compare}
@@ -79,12 +77,17 @@ def _with_larger_mu(cell: Cell, times: float) -> Cell:
 
 
 def sentences(curves: dict[Key, list[Curve]], about: dict[str, Any]) -> list[str]:
-    """The two sentences of the paper, for each method in each setting."""
+    """The two sentences of the paper, for each method in each setting, of runs that were not cut."""
     few, many = _ends(about)
     found = []
     for method in about["methods"]:
-        own = {tau: {curve.setting: curve for curve in curves[Key(method, float(tau))]} for tau in (few, many)}
-        larger = {tau: {curve.setting: curve for curve in curves[Key(method, float(tau), True)]} for tau in (few, many)}
+        own, larger = (
+            {
+                tau: {curve.setting: curve for curve in curves[Key(method, float(tau), more)] if curve.finished}
+                for tau in (few, many)
+            }
+            for more in (False, True)
+        )
         for setting, curve in own[many].items():
             if setting in own[few]:
                 change = _words(curve, own[few][setting])

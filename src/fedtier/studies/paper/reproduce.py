@@ -87,6 +87,8 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
     usual = wanted if order.quick else comparison.only(wanted, about["only"])
     chosen = comparison.only(wanted, order.only) if order.only else usual
     outcome = _run(order, chosen, progress)
+    missing = _missing(chosen, outcome)
+    require(bool(outcome.finals), "--store", str(order.store), "has nothing to show", "; ".join(missing[:1]))
     curves = {
         key: [
             load_runs.load_run(cell.folder)._replace(method=cell.method, setting=cell.setting)
@@ -96,10 +98,10 @@ def figure2(order: Order, tables: dict[str, Any], progress: Progress) -> Product
         for key, entry in variants.items()
     }
     sets = list(dict.fromkeys(local_steps.data_set(cell.setting) for cell in chosen.cells))
-    part = len(chosen.cells) < sum(local_steps.data_set(cell.setting) in sets for cell in wanted.cells)
+    part = bool(missing) or len(chosen.cells) < sum(local_steps.data_set(cell.setting) in sets for cell in wanted.cells)
     others = "" if set(sets) <= {local_steps.data_set(cell.setting) for cell in usual.cells} else f"-{'-'.join(sets)}"
     files = _save(order, figures.convergence(curves), others)
-    how, sentences = _how(order, outcome, part=part), local_steps.sentences(curves, about)
+    how, sentences = _how(order, outcome, part=part), local_steps.sentences(curves, about) + missing
     rows = [[cell.setting, cell.method, _final(outcome, cell)] for cell in outcome.comparison.cells]
     final = layout.Grid(["setting", "method", "accuracy at the end, %"], rows, left=2, groups=[row[0] for row in rows])
     ends = [dict(zip(("setting", "method", "accuracy"), row, strict=True)) for row in rows]
@@ -122,6 +124,8 @@ def figure3(order: Order, tables: dict[str, Any], progress: Progress) -> Product
 
 
 def _run(order: Order, wanted: comparison.Comparison, progress: Progress) -> outcomes.Outcome:
+    if order.stored:
+        return outcomes.stored_cells(wanted, unfinished=True, any_version=order.any_version)
     if order.jobs != 1:
         run_in_processes(wanted, order.jobs, progress, any_version=order.any_version)
     return outcomes.run_cells(wanted, progress, any_version=order.any_version)
@@ -135,8 +139,25 @@ def _how(order: Order, outcome: outcomes.Outcome, *, part: bool) -> str:
     return f"{'quick, not the full result' if order.quick else what}: {rounds} rounds, {seeds} seeds"
 
 
+def _missing(asked: comparison.Comparison, outcome: outcomes.Outcome) -> list[str]:
+    """What a store did not have, or not whole, a line for each cell."""
+    why = {(cell.method, cell.setting): _cut(outcome, cell) for cell in asked.cells}
+    return [f"{method} on {setting}: {word}" for (method, setting), word in why.items() if word]
+
+
+def _cut(outcome: outcomes.Outcome, cell: comparison.Cell) -> str:
+    """What a cell lacks; nothing where it has run to its end."""
+    rows = outcome.finals.get((cell.method, cell.setting))
+    if rows is None:
+        other, none = "made by another version of fedtier, which --any-version takes", "not in the store"
+        return other if (cell.folder / "config.toml").exists() else none
+    last = max([row["round"] for row in rows], default=cell.config.run.rounds)
+    return f"cut at round {last} of {cell.config.run.rounds}" if last < cell.config.run.rounds else ""
+
+
 def _final(outcome: outcomes.Outcome, cell: comparison.Cell) -> str:
-    return table.accuracy(outcome.finals[cell.method, cell.setting])
+    cut = _cut(outcome, cell)
+    return table.accuracy(outcome.finals[cell.method, cell.setting]) + (f", {cut}" if cut else "")
 
 
 def _save(order: Order, figure: Figure, of: str = "") -> list[str]:
