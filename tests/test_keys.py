@@ -39,3 +39,23 @@ def test_tags_keep_their_numbers_because_results_depend_on_them():
 def test_a_published_draw_stays_what_it_was():
     """threefry2x32 at seed 0, folded with 1, written down once: every stored result depends on it."""
     assert words(keys.at(keys.root(0), 1)) == (928981903, 3453687069)
+
+
+def test_normal_numbers_of_a_tree_are_those_of_its_leaves_each_at_its_own_address():
+    """Leaves drawn together, of sizes far apart, of two kinds and of none, are those that were drawn one by one."""
+    shapes = [(), (3,), (70, 60), (4, 5, 6), (0, 7), (90, 91), (65, 64), (3,)]
+    like = [jnp.zeros(shape) for shape in shapes] + [jnp.zeros((5, 4), jnp.bfloat16)]
+    key = keys.at(keys.root(2), 7)
+    drawn = jax.jit(lambda key: keys.normal(key, like))(key)
+    for k, (leaf, own) in enumerate(zip(like, drawn, strict=True)):
+        alone = jax.random.normal(keys.at(key, k), leaf.shape, leaf.dtype)
+        np.testing.assert_array_equal(np.asarray(own, np.float32), np.asarray(alone, np.float32))
+        assert own.dtype == leaf.dtype
+
+
+def test_normal_numbers_of_many_keys_at_once_are_those_of_each():
+    like = {"a": jnp.zeros((6, 5)), "b": jnp.zeros(4)}
+    many = jax.vmap(lambda k: keys.at(keys.root(0), k))(jnp.arange(3))
+    together = jax.vmap(lambda key: keys.normal(key, like))(many)
+    for k in range(3):
+        jax.tree.map(np.testing.assert_array_equal, jax.tree.map(lambda a, k=k: a[k], together), keys.normal(many[k], like))

@@ -56,7 +56,5 @@ def noisy_gradient(
         return trees.where(sound, trees.scale(jnp.minimum(1.0, how.clip / jnp.maximum(length, 1e-30)), g), trees.zeros_like(g))
 
     total = trees.weighted_sum(drawn.astype(jnp.float32), jax.vmap(clipped)(rows))
-    leaves, structure = jax.tree.flatten(total)
-    noise, length = keys.at(key, Tag.NOISE), how.noise(view.size) * how.clip
-    noisy = [a + length * jax.random.normal(keys.at(noise, k), a.shape, a.dtype) for k, a in enumerate(leaves)]
-    return trees.scale(1.0 / batch, jax.tree.unflatten(structure, noisy))
+    noise, length = keys.normal(keys.at(key, Tag.NOISE), total), how.noise(view.size) * how.clip
+    return trees.scale(1.0 / batch, trees.axpy(length, noise, total))

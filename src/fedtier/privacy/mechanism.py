@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -157,15 +156,9 @@ def noised(up: Up, how: Mechanism, part: float, clip: Float[Array, ""], key: Key
     """`up` with `part` of the mechanism's noise; as it is for 0."""
     if part == 0:
         return up
-    leaves, structure = jax.tree.flatten(up.value)
-    draws = [
-        leaf + part * how.value_noise * clip * jax.random.normal(keys.at(key, k), leaf.shape, leaf.dtype)
-        for k, leaf in enumerate(leaves)
-    ]
-    short = up.short
-    if how.adaptive is not None:
-        short = short + part * how.bit_noise * jax.random.normal(keys.at(key, len(leaves)))
-    return Up(jax.tree.unflatten(structure, draws), short)
+    noise, bits = keys.normal(key, up), 0.0 if how.adaptive is None else part * how.bit_noise
+    value = trees.axpy(part * how.value_noise * clip, noise.value, up.value)
+    return Up(value, trees.axpy(bits, noise.short, up.short))
 
 
 def _adapted(clip: Float[Array, ""], short: PyTree, count: Float[Array, ""], adaptive: Adaptive | None) -> PyTree:

@@ -25,14 +25,6 @@ SPACE = 20  # vectors that Lanczos' method works with; smaller matrices are writ
 RESTARTS = 20
 
 ScalarFunction = Callable[[PyTree], Float[Array, ""]]
-
-
-def random_like(key: Key[Array, ""], x: PyTree) -> PyTree:
-    """A tree like x with normal entries."""
-    leaves, structure = jax.tree.flatten(x)
-    return structure.unflatten([jax.random.normal(keys.at(key, k), a.shape, a.dtype) for k, a in enumerate(leaves)])
-
-
 Ends = tuple[float, float]  # the least and the largest eigenvalue
 NONE: Ends = (np.nan, np.nan)
 
@@ -60,7 +52,7 @@ def _ends(product: Callable[[PyTree], PyTree], like: PyTree, key: Key[Array, ""]
     """The ends of the spectrum of the symmetric matrix that `product` multiplies by; not a number where a product is not."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # scipy comes with jax
 
-    start, unravel = ravel_pytree(random_like(key, like))
+    start, unravel = ravel_pytree(keys.normal(key, like))
     n = start.size
 
     def times(v: np.ndarray) -> np.ndarray:

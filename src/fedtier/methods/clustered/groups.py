@@ -19,11 +19,9 @@ def copies(x: PyTree, count: int) -> PyTree:
 
 def apart(x: PyTree, count: int, spread: float | Float[Array, ""], seed: int) -> PyTree:
     """[count, n]: x, and after it x + spread z, z standard normal at the address (seed, before round 0, INIT, j, leaf)."""
-    leaves, structure = jax.tree.flatten(x)
 
     def one(j: Int[Array, ""]) -> PyTree:
-        at = [keys.at(keys.root(seed), keys.BEFORE_ROUND_0, Tag.INIT, j, k) for k in range(len(leaves))]
-        z = structure.unflatten(jax.random.normal(key, a.shape, a.dtype) for key, a in zip(at, leaves, strict=True))
+        z = keys.normal(keys.at(keys.root(seed), keys.BEFORE_ROUND_0, Tag.INIT, j), x)
         return trees.where(j > 0, trees.axpy(spread, z, x), x)
 
     return jax.vmap(one)(jnp.arange(count))

@@ -31,15 +31,8 @@ def check_probes(smoothing: float, directions: int) -> None:
 
 def sphere(key: Key[Array, ""], like: PyTree) -> PyTree:
     """v uniform on the unit sphere of R^n, shaped like the model: a normal draw, normalised as one vector."""
-    v = normal(key, like)
+    v = keys.normal(key, like)
     return trees.scale(1.0 / trees.norm(v), v)
-
-
-def normal(key: Key[Array, ""], like: PyTree) -> PyTree:
-    """n independent standard normal numbers, shaped like the model: a draw per leaf."""
-    leaves, structure = jax.tree.flatten(like)
-    draws = [jax.random.normal(keys.at(key, k), leaf.shape, leaf.dtype) for k, leaf in enumerate(leaves)]
-    return jax.tree.unflatten(structure, draws)
 
 
 def spheres(key: Key[Array, ""], like: PyTree, directions: int) -> PyTree:

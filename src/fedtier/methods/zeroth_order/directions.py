@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key, PyTree, UInt32
 
 from ... import keys, trees
-from ..two_levels.smoothing import normal, orthonormal
+from ..two_levels.smoothing import orthonormal
 
 PROBES = ("normal", "orthogonal")
 
@@ -26,7 +26,7 @@ def directions(kind: str, key: Key[Array, ""], like: PyTree, count: int) -> Dire
     """z_0 .. z_{count - 1}, trees like the model. Normal ones are drawn when they are asked for, one at a time, and take no
     memory; orthogonal ones are drawn together, scaled by sqrt(n), and take `count` models."""
     if kind == "normal":
-        return lambda p: normal(keys.at(key, p), like)
+        return lambda p: keys.normal(keys.at(key, p), like)
     rows = trees.scale(float(trees.size(like)) ** 0.5, orthonormal(key, like, count))
     return lambda p: trees.take(rows, p)
 

@@ -175,7 +175,7 @@ def _points(experiment: Experiment) -> list[PyTree]:
     """x_0 and points at a unit normal distance per coordinate over sqrt(n) from it."""
     x = trees.take(experiment.x, 0)
     scale = trees.size(x) ** -0.5
-    return [x, *(trees.axpy(scale, estimates.random_like(keys.root(k), x), x) for k in range(1, POINTS))]
+    return [x, *(trees.axpy(scale, keys.normal(keys.root(k), x), x) for k in range(1, POINTS))]
 
 
 def _mending_radius(experiment: Experiment, federation: Federation, rows: list[Rows]) -> float:
