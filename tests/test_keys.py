@@ -43,7 +43,7 @@ def test_a_published_draw_stays_what_it_was():
 
 def test_normal_numbers_of_a_tree_are_those_of_its_leaves_each_at_its_own_address():
     """Leaves drawn together, of sizes far apart, of two kinds and of none, are those that were drawn one by one."""
-    shapes = [(), (3,), (70, 60), (4, 5, 6), (0, 7), (90, 91), (65, 64), (3,)]
+    shapes = [(), (3,), (70, 60), (0, 7), (65, 64), (3,)]
     like = [jnp.zeros(shape) for shape in shapes] + [jnp.zeros((5, 4), jnp.bfloat16)]
     key = keys.at(keys.root(2), 7)
     drawn = jax.jit(lambda key: keys.normal(key, like))(key)
