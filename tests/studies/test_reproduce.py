@@ -99,15 +99,15 @@ FAIR = FOLDER.parent / "heterogeneity"
 def test_a_study_treats_all_alike_and_searches_each_over_as_many_points(file):
     """Equal local gradients, the server's rows for all that can seat them, one size of search, and what to expect."""
     tables = configuration.read_toml(file)
-    tables |= {"settings": tables["settings"][:1]} if "settings" in tables else {}
     found = comparison.make_comparison(tables, Path("cells"))
     sizes = {points_of(grid) for cell in found.cells if (grid := tuning.grid_of(cell))}
     assert sizes == {8 if tables.get("model", {}).get("name") == "cnn" else 16}  # nets: fewer, all alike
     assert all(
         cell.config.method.server_seat for cell in found.cells if cell.config.method.name in ("fedavg", "scaffold", "ditto")
     )
-    work = {cell.config.run.tau * solves for cell in found.cells if (solves := configuration.solves(cell.config))}
-    assert len(work) == 1
+    for setting in {cell.setting for cell in found.cells}:
+        configs = [cell.config for cell in found.cells if cell.setting == setting]
+        assert len({config.run.tau * solves for config in configs if (solves := configuration.solves(config))}) == 1
     assert {"command", "machine", "expect", "tolerance"} <= set(re.findall(r"^# (\w+)  ", file.read_text(), re.M))
 
 
