@@ -9,8 +9,8 @@ and the largest is written with its place. Backwards, a slope is put at that pla
     of_images   slopes @ kernel^T, for the four pixels of a square at once
 
 Patches overlap: a pixel is read once for the two patches beside each other, in a row of the kernel. A factor in float32 is
-the sum of two numbers in bfloat16, and a product the products of their parts: five digits, as everywhere on a GPU
-(docs/speed.md). Factors are split before, and all are passed flat, as memory has them.
+the sum of two numbers in bfloat16, and a product three products of their parts: five digits, as everywhere on a GPU
+(docs/speed.md). Factors are split before, and each part is passed flat, as memory has it.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Size(NamedTuple):
         return self.squares * self.times
 
 
-# The fastest of 7 to 14 tried on an H200 for each stage of 50 small nets, by parts of a number and width of a block of outputs;
+# The fastest of 7 to 20 tried on an H200 for each stage of 50 small nets, by parts of a number and width of a block of outputs;
 # other nets have those of their width, untried.
 FORWARD = {
-    (2, 16): Size(32, 1, 1), (2, 32): Size(32, 2, 3), (2, 64): Size(32, 4),
+    (2, 16): Size(32, 2, 1), (2, 32): Size(32, 2), (2, 64): Size(32, 4),
     (1, 16): Size(64, 2), (1, 32): Size(32, 2), (1, 64): Size(32, 4),
 }  # fmt: skip
 OF_KERNEL = {
-    (2, 16): Size(16, 2, times=16), (2, 32): Size(16, 2, times=16), (2, 64): Size(32, 4, times=4),
+    (2, 16): Size(16, 1, 1, times=8), (2, 32): Size(16, 2, 3, times=16), (2, 64): Size(32, 4, 3, times=4),
     (1, 16): Size(32, 2, times=8), (1, 32): Size(64, 2, times=4, whole=False), (1, 64): Size(64, 2, times=2, whole=False),
 }  # fmt: skip
 OF_IMAGES = Size(64, 4, 1)
@@ -111,12 +111,12 @@ class Form(NamedTuple):
     @property
     def lanes(self) -> int:
         """Numbers that stand for a channel in a pixel, zeros included."""
-        return FEW if self.span > 1 else max(_power(self.channels), LEAST // self.parts)
+        return FEW if self.span > 1 else max(_power(self.channels), LEAST)
 
     @property
     def deep(self) -> int:
         """Numbers that a read brings."""
-        return self.span * self.parts * self.lanes
+        return self.span * self.lanes
 
     @property
     def line(self) -> int:
@@ -138,28 +138,29 @@ def _stage(images: Array, kernel: Array, form: Form, interpret: Interpreted) -> 
     return _forward(images, kernel, form, interpret)[0]
 
 
-def _forward(images: Array, kernel: Array, form: Form, interpret: Interpreted) -> tuple[Array, tuple[Array, Array, Array]]:
+def _forward(
+    images: Array, kernel: Array, form: Form, interpret: Interpreted
+) -> tuple[Array, tuple[list[Array], Array, Array]]:
     edge, beyond = form.border, form.line - form.width - form.border
     around = ((0, 0), (edge, edge), (edge, beyond), (0, form.lanes - form.channels))
-    pixels = jnp.concatenate([jnp.pad(part, around) for part in _parts(images, form)], axis=-1).reshape(-1)
-    much, *rest = _parts(_as_read(kernel, form), form)
-    factors = [jnp.stack([much] * form.parts, axis=2), *(jnp.stack([one, jnp.zeros_like(one)], axis=2) for one in rest)]
+    pixels = [jnp.pad(part, around).reshape(-1) for part in _parts(images, form)]
+    factors = _parts(_as_read(kernel, form), form)
     count, size = form.squares * form.out, FORWARD[form.parts, _block(form.out)]
     shapes = (jax.ShapeDtypeStruct((count,), images.dtype), jax.ShapeDtypeStruct((count,), jnp.int8))
     run = _program(_forward_kernel, form, size, shapes, (pl.cdiv(form.squares, size.squares),), interpret)
-    values, places = run(pixels, *map(jnp.ravel, factors))
+    values, places = run(*pixels, *map(jnp.ravel, factors))
     return values.reshape(form.rows, *form.pooled, form.out), (pixels, kernel, places)
 
 
-def _backward(form: Form, interpret: Interpreted, kept: tuple[Array, Array, Array], slope: Array) -> tuple[Array, Array]:
+def _backward(form: Form, interpret: Interpreted, kept: tuple[list[Array], Array, Array], slope: Array) -> tuple[Array, Array]:
     pixels, kernel, places = kept
     slopes = [part.reshape(-1) for part in _parts(slope, form)]
     size, wide = OF_KERNEL[form.parts, _block(form.out)], _block(form.out)
     splits, taps = pl.cdiv(form.squares, size.all), form.taps if size.whole else 1
     shape = jax.ShapeDtypeStruct((splits, form.steps // taps, taps, form.deep, wide), jnp.float32)
     run = _program(_of_kernel, form, size, shape, (form.steps // taps, splits), interpret)
-    found = run(pixels, places, *slopes).reshape(splits, form.side, -1, form.parts, form.lanes, wide)
-    of_kernel = found.sum(axis=(0, 3))[:, : form.side, : form.channels, : form.out].reshape(kernel.shape)
+    found = run(places, *pixels, *slopes).reshape(splits, form.side, -1, form.lanes, wide)
+    of_kernel = found.sum(axis=0)[:, : form.side, : form.channels, : form.out].reshape(kernel.shape)
 
     turned = kernel.reshape(form.side**2, form.channels, form.out).transpose(0, 2, 1)
     turned = jnp.pad(turned, ((0, 0), (0, wide - form.out), (0, _block(form.channels) - form.channels)))
@@ -193,23 +194,23 @@ def _program(
     return pl.pallas_call(body, out_shape=shapes, grid=grid, compiler_params=how, interpret=interpret)
 
 
-def _forward_kernel(pixels, *refs, form, size):
-    *factors, out, where = refs
-    wide, unit = _block(form.out), form.parts * form.lanes
+def _forward_kernel(*refs, form, size):
+    pixels, factors, (out, where) = refs[: form.parts], refs[form.parts : -2], refs[-2:]
+    wide = _block(form.out)
     square = pl.program_id(0) * size.squares + jnp.arange(size.squares)
     known = _known(form, square, size)
     known = None if known is None else jnp.broadcast_to(known[:, None], (size.squares, form.deep))
-    corner = _corners(form, square)[:, None] * unit + jnp.arange(form.deep)[None, :]
+    corner = _corners(form, square)[:, None] * form.lanes + jnp.arange(form.deep)[None, :]
     cell = jnp.arange(form.deep)[:, None] * wide + jnp.arange(wide)[None, :]
 
     def row(y, sums):
         sums, first = list(sums), y * form.taps
         parts = [_all_at(factors, cell + (first + x) * (form.deep * wide)) for x in range(form.taps)]
         for down, x in _pixels(form.taps):
-            patch = _at(pixels, corner + ((y + down) * form.line + x) * unit, known)
+            patches = _all_at(pixels, corner + ((y + down) * form.line + x) * form.lanes, known)
             for right, tap in _uses(x, form.taps):
-                for part in parts[tap]:
-                    sums[2 * down + right] += _dot(patch, part)
+                for one, other in _products(form):
+                    sums[2 * down + right] += _dot(patches[one], parts[tap][other])
         return tuple(sums)
 
     a, b, c, d = lax.fori_loop(0, form.side, row, (jnp.zeros((size.squares, wide), jnp.float32),) * 4)
@@ -220,9 +221,9 @@ def _forward_kernel(pixels, *refs, form, size):
     triton.store(where.at[target], place.astype(jnp.int8), mask=inside)
 
 
-def _of_kernel(pixels, where, *refs, form, size):
-    *slopes, out = refs
-    unit, group, split = form.parts * form.lanes, pl.program_id(0), pl.program_id(1)
+def _of_kernel(where, *refs, form, size):
+    pixels, slopes, out = refs[: form.parts], refs[form.parts : -1], refs[-1]
+    group, split = pl.program_id(0), pl.program_id(1)
     taps, lane, column = form.taps if size.whole else 1, jnp.arange(form.deep), jnp.arange(_block(form.out))
     start = _start(form, group * taps)
 
@@ -233,14 +234,14 @@ def _of_kernel(pixels, where, *refs, form, size):
         places, parts = _at(where, read, inside).astype(jnp.int32), _all_at(slopes, read, inside)
         known = _known(form, square, size)
         known = None if known is None else jnp.broadcast_to(known[None, :], (form.deep, size.squares))
-        corner = _corners(form, square)[None, :] * unit + lane[:, None]
+        corner = _corners(form, square)[None, :] * form.lanes + lane[:, None]
         for down in (0, 1):
             here = [[_where(places == 2 * down + right, part) for part in parts] for right in (0, 1)]
             for x in range(taps + 1):
-                patches = _at(pixels, corner + (start + (down * form.line + x) * unit), known)
+                patches = _all_at(pixels, corner + (start + (down * form.line + x) * form.lanes), known)
                 for right, tap in _uses(x, taps):
-                    for part in here[right]:
-                        totals[tap] += _dot(patches, part)
+                    for one, other in _products(form):
+                        totals[tap] += _dot(patches[one], here[right][other])
         return tuple(totals)
 
     nothing = jnp.zeros((form.deep, column.size), jnp.float32)
@@ -276,7 +277,7 @@ def _of_images(where, *refs, form, size):
                     uses = [(j, j + form.border - x) for j in (0, 1) if 0 <= j + form.border - x < form.side]
                     here = [_where(places == odd * 2 + (x & 1), part) for part in found] if uses else []
                     for j, tap_x in uses:
-                        for one, other in ((0, 0), (1, 0), (0, 1))[: 2 * form.parts - 1]:
+                        for one, other in _products(form):
                             totals[2 * i + j] += _dot(here[one], parts[tap_x][other])
         return tuple(totals)
 
@@ -286,6 +287,11 @@ def _of_images(where, *refs, form, size):
         target = ((row * form.height + y) * form.width + x)[:, None] * form.channels + channel[None, :]
         known = exist if form.even else (quarter < form.quarters) & (y < form.height) & (x < form.width)
         triton.store(out.at[target], total.astype(out.dtype), mask=_both(known, size.squares, form.channels, wide))
+
+
+def _products(form: Form) -> tuple[tuple[int, int], ...]:
+    """Which parts of two factors are multiplied; the product of what is left of both is beyond the digits."""
+    return ((0, 0), (1, 0), (0, 1))[: 2 * form.parts - 1]
 
 
 def _pixels(taps: int) -> list[tuple[int, int]]:
@@ -345,7 +351,7 @@ def _corners(form: Form, square: Int[Array, "N"]) -> Int[Array, "N"]:
 def _start(form: Form, step: Int[Array, ""]) -> Int[Array, ""]:
     """How far from a patch's first number this step reads."""
     _, y, x = _digits(step * form.side if form.span > 1 else step, form.side, form.side)
-    return (y * form.line + x) * (form.parts * form.lanes)
+    return (y * form.line + x) * form.lanes
 
 
 def _digits(number: Int[Array, "..."], middle: int, last: int) -> tuple[Array, Array, Array]:
