@@ -45,7 +45,7 @@ class Size(NamedTuple):
         return self.squares * self.times
 
 
-# The fastest of 7 to 20 tried on an H200 for each stage of 50 small nets, by parts of a number and width of a block of outputs;
+# The fastest of 7 to 16 tried on an H200 for each stage of 50 small nets, by parts of a number and width of a block of outputs;
 # other nets have those of their width, untried.
 FORWARD = {
     (2, 16): Size(32, 2, 1), (2, 32): Size(32, 2), (2, 64): Size(32, 4),
