@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -117,3 +118,30 @@ def test_whoever_says_how_many_devices_there_are_is_obeyed(asked):
     assert found == int(next(iter(asked.values()))[-1])
     late = "import jax; jax.devices(); import fedtier.keys; print(jax.device_count())"
     assert last_line(late, JAX_NUM_CPU_DEVICES=None) == 1  # JAX was running already
+
+
+LAGGING = """
+import time, jax, jax.numpy as jnp, numpy as np
+from fedtier.compilation import jitted, use_all_cores
+from jax.sharding import Mesh, PartitionSpec as P
+use_all_cores()
+
+def late(x):
+    time.sleep(65)
+    return x
+
+def gathered(x):
+    lag = lambda y: jax.pure_callback(late, jax.ShapeDtypeStruct(y.shape, y.dtype), y)
+    return jax.lax.all_gather(jax.lax.cond(jax.lax.axis_index("d") == 0, lag, lambda y: y, x), "d", tiled=True)
+
+mesh = Mesh(np.array(jax.devices()), ("d",))
+each = jax.shard_map(gathered, mesh=mesh, in_specs=P("d"), out_specs=P(), check_vma=False)
+print(float(jnp.sum(jitted(each)(jnp.ones(2)))))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not version("jaxlib").startswith("0.10."), reason="the flags are set where they were tried")
+def test_a_core_that_is_a_minute_behind_ends_nothing():
+    """Seen: the residual net on two cores, where XLA ended the process 60 seconds after the first core had come."""
+    assert last_line(LAGGING, JAX_NUM_CPU_DEVICES="2") == 2.0

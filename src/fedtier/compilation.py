@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -24,6 +25,10 @@ from .storage.files import Lock
 P = ParamSpec("P")
 T = TypeVar("T")
 GPU_PRODUCTS = "BF16_BF16_F32_X3"
+UNHURRIED = (  # a core may be minutes behind another; XLA ends the process after one
+    "xla_cpu_collective_call_warn_stuck_timeout_seconds", "xla_cpu_collective_call_terminate_timeout_seconds",
+)  # fmt: skip
+LONG, KNOWN_SINCE = 7 * 24 * 3600, (0, 10)  # seconds; the jaxlib where these were tried: an older one may refuse to start
 LOCKS, PATIENCE = 256, 300.0  # of programs that are being compiled; seconds, should a process hang that compiles
 
 
@@ -37,8 +42,9 @@ def use_all_cores() -> None:
     """Makes JAX see one CPU device per core, so that a cohort uses them all; results do not depend on it.
 
     Changes nothing where the number is set already (JAX_NUM_CPU_DEVICES, jax_num_cpu_devices, XLA_FLAGS), nor in a JAX
-    that has computed something. GPUs are not concerned.
+    that has computed something. GPUs are not concerned. Cores wait for each other, however long one takes.
     """
+    _let_cores_wait()
     in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if in_flags or jax.config.values["jax_num_cpu_devices"] >= 0 or cores < 2:
@@ -47,6 +53,13 @@ def use_all_cores() -> None:
         jax.config.update("jax_num_cpu_devices", cores)
     except RuntimeError:  # something has been computed already: it stays as it is
         return
+
+
+def _let_cores_wait() -> None:
+    """Says so in XLA_FLAGS, which XLA reads once, before it computes; what stands there already is left alone."""
+    said = os.environ.get("XLA_FLAGS", "")
+    if tuple(map(int, version("jaxlib").split(".")[:2])) >= KNOWN_SINCE:
+        os.environ["XLA_FLAGS"] = " ".join([said, *(f"--{name}={LONG}" for name in UNHURRIED if name not in said)]).strip()
 
 
 def use_compilation_cache() -> None:
