@@ -118,7 +118,8 @@ def _beside(name, key):
     """What else must be given for this key to have a meaning."""
     guided = {"estimator": "guided"} if name == "zo_hfl" else {}
     several = {"uplink": "values"} if name == "codistil" else {}
-    return {"guide": guided, "mix": guided, "directions": several}.get(key, {})
+    memory = {"remembered": 10}
+    return {"guide": guided, "mix": guided, "directions": several, "spread": memory}.get(key, {})
 
 
 def test_no_meaning_is_left_over_from_a_key_that_is_gone():

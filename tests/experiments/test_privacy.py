@@ -62,7 +62,7 @@ def test_the_recommended_preset_gives_way_to_shared_directions_and_says_so():
     config = validate({"method": {"name": "zo_hfl", "shared_directions": True}})
     assert config.method.options["remembered"] == 0 and not config.method.options["fading"] and config.method.options["bounded"]
     (line,) = preset_words(config)
-    assert "remembered = 0 in place of 10, fading = false in place of true" in line
+    assert "spread = false in place of true, penalty = 30.0 in place of 100.0, remembered = 0 in place of 10" in line
     assert preset_words(validate({})) == [] and validate({}).method.options["remembered"] == 10
     with pytest.raises(FedtierError, match="no reply is known alone"):
         validate({"method": {"name": "zo_hfl", "shared_directions": True, "remembered": 10}})

@@ -151,19 +151,23 @@ def guided(
     batch,
     server_batch,
     server_decay=0.0,
+    spread=False,
     **more,
 ):
     """(x_R, its average) of what is recommended: a probe along each client's last displacement, steps no longer than 1/L, the
-    latest estimate of every client, each fading as x moves along it, several steps of Adam a round, the average of x.
+    latest estimate of every client, each fading as x moves along it, times the share of clients that answered (`spread`),
+    several steps of Adam a round, the average of x.
     `more`: what `Clients` take beside it."""
     clients = Clients(federation, penalty=penalty, proximity=proximity, client_c=client_c, batch=batch, **more)
     m = len(federation.train.start)
     guide, latest = {}, {}  # of each client that was heard: its direction; (g, f2, x where they were measured)
     adam, average = Adam(x), x
     for r in range(plan.ids.shape[0]):
+        answered = 0
         for i, steps, arrived in zip(plan.ids[r].tolist(), plan.steps[r], plan.arrived[r], strict=True):
             if not arrived or steps == 0:
                 continue
+            answered += 1
             key = at(root, r, i + 1)
             v = guide[i] if i in guide else direction(at(key, Tag.DIRECTION, 0, 0), x.shape)
             points = [x + sign * smoothing * v for sign in (1.0, -1.0)]
@@ -175,6 +179,7 @@ def guided(
             latest[i], guide[i] = (g, (plus + minus) / 2, x), displacement / np.linalg.norm(displacement)
         for k in range(server_steps):
             pull = sum(g * np.clip(1 + np.sum(g * (x - there)) / (2 * f2), 0, 2) for g, f2, there in latest.values()) / m
+            pull = pull * (answered / m if spread else 1.0)
             update = adam(server_gradient(federation, x, root, r, k, server_batch) + pull)
             x = x - server_c / np.sqrt(r + 1) * (update + server_decay * x)
         average = average + (averaging + 1) / (r + averaging + 1) * (x - average)

@@ -89,6 +89,31 @@ def test_unheard_clients_count_as_0_and_a_full_house_is_the_mean():
 
 
 @pytest.mark.parametrize("fading", [False, True])
+def test_spread_an_estimate_counts_as_one_round_in_all_and_a_full_house_is_the_mean(fading):
+    """Four clients take turns, one a round: once all are known, the pulls of four rounds add up to the sum over clients / 4."""
+    x, memory, pulls = jnp.zeros(1), none(jnp.zeros(1), 4), []
+    for i in [0, 1, 2, 3] * 2:
+        pull, memory = pull_of(replies([[2.0**i]]), x, memory, round_with([i], clients=4), fading, spread=True)
+        pulls.append(float(pull(x)[0]))
+    assert sum(pulls[4:]) == pytest.approx((1 + 2 + 4 + 8) / 4)
+    everybody = round_with([0, 1, 2, 3], clients=4)
+    full, memory = pull_of(replies([[1.0], [2.0], [3.0], [6.0]]), x, memory, everybody, fading, spread=True)
+    np.testing.assert_allclose(full(x), [3.0])
+    silent, _ = pull_of(replies([[9.0]]), x, memory, round_with([2], [False], clients=4), fading, spread=True)
+    np.testing.assert_array_equal(silent(x), [0.0])
+
+
+def test_where_there_are_more_clients_than_rows_a_round_is_shared_by_as_many_as_are_known():
+    """A thousand clients, two a round and two remembered: an estimate acts in two rounds, by a half in each."""
+    x, memory, pulls = jnp.zeros(1), none(jnp.zeros(1), 2), []
+    for ids in ([0, 1], [2, 3], [4, 5]):
+        one = replies([[1.0 if i == 2 else 0.0] for i in ids])
+        pull, memory = pull_of(one, x, memory, round_with(ids, clients=1000), fading=False, spread=True)
+        pulls.append(float(pull(x)[0]))
+    assert pulls == [0.0, 0.125, 0.125]  # of two such rounds together: a quarter, as of four clients in a mean
+
+
+@pytest.mark.parametrize("fading", [False, True])
 @pytest.mark.slow
 def test_what_did_not_arrive_or_says_nothing_leaves_no_trace(fading):
     x, memory = jnp.ones(2), none(jnp.ones(2), 3)

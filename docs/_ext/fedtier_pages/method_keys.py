@@ -54,6 +54,12 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         "",
         True,
     ),
+    "spread": (
+        "Whether the pull of an estimate is spread over the rounds in which it is remembered: what the clients pull is "
+        "multiplied by the share of them that answered. One penalty then serves rounds with few answers and with many.",
+        "",
+        True,
+    ),
     "bounded": (
         "Whether a client's steps are shortened where its loss is too curved for them: the first to at most 1/L, the others "
         "by the same factor.",

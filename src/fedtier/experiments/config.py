@@ -142,9 +142,13 @@ def preset_words(config: Config) -> list[str]:
     method = config.method
     if method.preset != "recommended" or is_own(method.name):
         return []
-    advised, options, lines = registry.defaults(method.name, "recommended"), method.options, []
-    for key in method.entry.gives_way:
-        instead = {k: v for k, v in registry.given_way(method.name, {key: options[key]}).items() if options[k] == v}
+    advised, lines = registry.defaults(method.name, "recommended"), []
+    options = method.options | {"penalty": method.penalty, "proximity": method.proximity}
+    gave_way: set[str] = set()
+    for key in dict.fromkeys(key for key, _ in method.entry.gives_way):
+        asked = {} if key in gave_way else registry.given_way(method.name, {key: options[key]})
+        instead = {k: v for k, v in asked.items() if options[k] == v}
+        gave_way |= {*instead}
         if instead:
             now = ", ".join(f"{k} = {json.dumps(v)} in place of {json.dumps(advised[k])}" for k, v in instead.items())
             lines.append(f"method.{key} = {json.dumps(options[key])}: the recommended preset gives way, {now}")

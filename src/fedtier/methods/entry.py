@@ -20,6 +20,6 @@ class Entry(NamedTuple):
     summary: str
     reference: str = ""  # BibTeX; empty for the references of our own
     recommended: Mapping[str, Any] = {}  # the keys of preset = "recommended" that differ from the paper's
-    gives_way: Mapping[str, Mapping[str, Any]] = {}  # a key that is switched on -> what the preset then has in place of its own
+    gives_way: Mapping[tuple[str, Any], Mapping[str, Any]] = {}  # a key and its value -> what the preset then has instead
     linear: bool = False  # is it for linear models alone?
     grid: Mapping[str, list[float]] = {}  # what a tuned comparison searches: 16 points, a step by its size

@@ -78,8 +78,8 @@ def defaults(name: str, preset: str, given: Mapping[str, Any] | None = None) -> 
 def given_way(name: str | Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """What the recommended preset has in place of its own values beside the keys that are `given`."""
     found: dict[str, Any] = {}
-    for key, instead in entry(name).gives_way.items():
-        found |= instead if given.get(key) else {}
+    for (key, value), instead in entry(name).gives_way.items():
+        found |= instead if key in given and given[key] == value else {}
     return found
 
 

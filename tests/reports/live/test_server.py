@@ -225,7 +225,9 @@ def test_what_cannot_be_served_is_refused_in_words(fedtier, tmp_path, run):
 @pytest.mark.slow
 def test_it_ends_on_signals_with_a_page_open_and_says_so(run, number):
     command = [sys.executable, "-m", "fedtier", "watch", str(run), "--port", "0"]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child ignores what its parent does
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        signal.signal(signal.SIGINT, before)
         try:
             port = int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\n", process.stdout.readline())[1])
             with socket.create_connection(("127.0.0.1", port)) as link:
@@ -234,5 +236,5 @@ def test_it_ends_on_signals_with_a_page_open_and_says_so(run, number):
                 os.kill(process.pid, number)
                 out, err = process.communicate(timeout=20)
         finally:
-            process.kill()  # where the shell that started the tests ignores interrupts, so does what they start
+            process.kill()
     assert (process.returncode, out, err) == (130, "", "stopped\n")

@@ -46,6 +46,7 @@ class AtServer:
     descent: ServerDescent
     remembered: int
     fading: bool
+    spread: bool
     common: bool  # are the directions those of the round?
 
     def init(self, x: PyTree) -> Server:
@@ -65,7 +66,7 @@ class AtServer:
             return self.along(server, trees.mean_over(round.arrived, ups.s), round.opening)
         x = server.descent.x
         each = ups if isinstance(ups, Estimate) else jax.vmap(lambda *one: self.probes.read(x, *one))(owns, ups, specs)
-        pulls, memory = pull.pull_of(each, x, server.memory, round, self.fading)
+        pulls, memory = pull.pull_of(each, x, server.memory, round, self.fading, self.spread)
         after = self.descent.step(self.problem.server_loss, server.descent, pulls, round.view, round.round, round.key)
         return Server(after, memory), Info(trees.norm(pulls(x)), trees.norm(trees.sub(after.x, x)))
 

@@ -46,6 +46,7 @@ def zo_hfl(
     start: str = "probe",
     remembered: int = 0,
     fading: bool = False,
+    spread: bool = False,
     shared_directions: bool = False,
 ) -> Method:
     """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
@@ -61,6 +62,8 @@ def zo_hfl(
     remembered    k > 0: beside the replies of the round, the latest of up to k other clients count, which at low
                   participation trades staleness for variance (k models of state at the server); 0: the mean of the round's
     fading        an estimate pulls as far as it says anything about and no further: see `pull`
+    spread        the pull of an estimate is spread over the rounds in which it is remembered, so that clients pull less where
+                  fewer of them answer: see `pull`
     shared_directions   all clients of a round probe along the same directions: the server needs the mean of their slopes
                   alone, a client sends K numbers, and the noise of the directions does not average out over clients
     """
@@ -68,6 +71,7 @@ def zo_hfl(
     choice("uplink", uplink, ("auto", *UPLINKS))
     choice("start", start, ("probe", "warm"))
     whole("remembered", remembered, 0)
+    require(not spread or remembered > 0, "spread", spread, "spreads what is remembered: remembered is 0", "remembered = 10")
     if shared_directions:
         _check_shared(estimator, uplink, remembered, fading)
     sends = "g_i: uplink = 'estimate'" if estimator.private else "values or models"
@@ -77,7 +81,7 @@ def zo_hfl(
     require(problem.central or not server.trust, "trust", server.trust, rule, "trust = 0, or give the server rows")
     problem, local = local.with_decay_in(problem)
     probes, tuned = Probes(problem, estimator), personal.on(problem, local.lower_level(problem), TUNING)
-    at_server = AtServer(problem, estimator, probes, server, remembered, fading, shared_directions)
+    at_server = AtServer(problem, estimator, probes, server, remembered, fading, spread, shared_directions)
     how = {"models": uplink == "models", "warm": start == "warm", "common": shared_directions}
     at_client = AtClient(problem, estimator, probes, local, tuned, coupled, **how)
     slopes = Sums(lambda up, spec: counted_alike(up.s), lambda state, total, at: at_server.along(state, total.mean, at))
