@@ -62,10 +62,18 @@ def test_the_recommended_preset_gives_way_to_shared_directions_and_says_so():
     config = validate({"method": {"name": "zo_hfl", "shared_directions": True}})
     assert config.method.options["remembered"] == 0 and not config.method.options["fading"] and config.method.options["bounded"]
     (line,) = preset_words(config)
-    assert "spread = false in place of true, penalty = 30.0 in place of 100.0, remembered = 0 in place of 10" in line
+    assert "remembered = 0 in place of 10, fading = false in place of true, spread = 0.0 in place of 0.3" in line
     assert preset_words(validate({})) == [] and validate({}).method.options["remembered"] == 10
     with pytest.raises(FedtierError, match="no reply is known alone"):
         validate({"method": {"name": "zo_hfl", "shared_directions": True, "remembered": 10}})
+
+
+def test_what_is_not_remembered_is_not_spread_and_the_run_says_so():
+    config = validate({"method": {"remembered": 0}})
+    assert config.method.options["spread"] == 0
+    assert preset_words(config) == ["method.remembered = 0: the recommended preset gives way, spread = 0.0 in place of 0.3"]
+    with pytest.raises(FedtierError, match="remembered is 0"):
+        validate({"method": {"remembered": 0, "spread": 0.3}})
 
 
 def test_a_budget_sets_the_noise_and_clients_count_alike():

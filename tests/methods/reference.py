@@ -151,11 +151,11 @@ def guided(
     batch,
     server_batch,
     server_decay=0.0,
-    spread=False,
+    spread=0.0,
     **more,
 ):
     """(x_R, its average) of what is recommended: a probe along each client's last displacement, steps no longer than 1/L, the
-    latest estimate of every client, each fading as x moves along it, times the share of clients that answered (`spread`),
+    latest estimate of every client, each fading as x moves along it, weaker where fewer than the share `spread` answered,
     several steps of Adam a round, the average of x.
     `more`: what `Clients` take beside it."""
     clients = Clients(federation, penalty=penalty, proximity=proximity, client_c=client_c, batch=batch, **more)
@@ -179,7 +179,7 @@ def guided(
             latest[i], guide[i] = (g, (plus + minus) / 2, x), displacement / np.linalg.norm(displacement)
         for k in range(server_steps):
             pull = sum(g * np.clip(1 + np.sum(g * (x - there)) / (2 * f2), 0, 2) for g, f2, there in latest.values()) / m
-            pull = pull * (answered / m if spread else 1.0)
+            pull = pull * (min(1.0, answered / m / spread) if spread else 1.0)
             update = adam(server_gradient(federation, x, root, r, k, server_batch) + pull)
             x = x - server_c / np.sqrt(r + 1) * (update + server_decay * x)
         average = average + (averaging + 1) / (r + averaging + 1) * (x - average)

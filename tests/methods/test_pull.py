@@ -93,13 +93,13 @@ def test_spread_an_estimate_counts_as_one_round_in_all_and_a_full_house_is_the_m
     """Four clients take turns, one a round: once all are known, the pulls of four rounds add up to the sum over clients / 4."""
     x, memory, pulls = jnp.zeros(1), none(jnp.zeros(1), 4), []
     for i in [0, 1, 2, 3] * 2:
-        pull, memory = pull_of(replies([[2.0**i]]), x, memory, round_with([i], clients=4), fading, spread=True)
+        pull, memory = pull_of(replies([[2.0**i]]), x, memory, round_with([i], clients=4), fading, spread=1.0)
         pulls.append(float(pull(x)[0]))
     assert sum(pulls[4:]) == pytest.approx((1 + 2 + 4 + 8) / 4)
     everybody = round_with([0, 1, 2, 3], clients=4)
-    full, memory = pull_of(replies([[1.0], [2.0], [3.0], [6.0]]), x, memory, everybody, fading, spread=True)
+    full, memory = pull_of(replies([[1.0], [2.0], [3.0], [6.0]]), x, memory, everybody, fading, spread=1.0)
     np.testing.assert_allclose(full(x), [3.0])
-    silent, _ = pull_of(replies([[9.0]]), x, memory, round_with([2], [False], clients=4), fading, spread=True)
+    silent, _ = pull_of(replies([[9.0]]), x, memory, round_with([2], [False], clients=4), fading, spread=1.0)
     np.testing.assert_array_equal(silent(x), [0.0])
 
 
@@ -108,9 +108,39 @@ def test_where_there_are_more_clients_than_rows_a_round_is_shared_by_as_many_as_
     x, memory, pulls = jnp.zeros(1), none(jnp.zeros(1), 2), []
     for ids in ([0, 1], [2, 3], [4, 5]):
         one = replies([[1.0 if i == 2 else 0.0] for i in ids])
-        pull, memory = pull_of(one, x, memory, round_with(ids, clients=1000), fading=False, spread=True)
+        pull, memory = pull_of(one, x, memory, round_with(ids, clients=1000), fading=False, spread=1.0)
         pulls.append(float(pull(x)[0]))
     assert pulls == [0.0, 0.125, 0.125]  # of two such rounds together: a quarter, as of four clients in a mean
+
+
+@pytest.mark.parametrize(("answers", "factor"), [(1, 0.5), (2, 1.0), (4, 1.0)])
+def test_only_rounds_with_a_smaller_share_of_answers_than_spread_pull_less(answers, factor):
+    x, memory = jnp.zeros(1), none(jnp.zeros(1), 4)
+    _, memory = pull_of(replies([[4.0]] * 4), x, memory, round_with([0, 1, 2, 3], clients=4), fading=False, spread=0.5)
+    pull, _ = pull_of(
+        replies([[4.0]] * answers), x, memory, round_with(list(range(answers)), clients=4), fading=False, spread=0.5
+    )
+    np.testing.assert_allclose(pull(x), [4.0 * factor])
+
+
+def test_lost_replies_and_those_that_say_nothing_are_no_answers():
+    """Of ten clients four are asked; one reply is lost, one client made no step: two of ten, two thirds of 0.3."""
+    x, memory = jnp.zeros(1), none(jnp.zeros(1), 10)
+    _, memory = pull_of(replies([[6.0]] * 10), x, memory, round_with(list(range(10))), fading=False, spread=0.3)
+    some = round_with([0, 1, 2, 3], [True, False, True, True])
+    pull, _ = pull_of(replies([[6.0], [np.nan], [0.0], [6.0]], f2=[1.0, np.nan, 0.0, 1.0]), x, memory, some, False, spread=0.3)
+    np.testing.assert_allclose(pull(x), [6.0 * 2 / 3], rtol=1e-6)
+
+
+def test_with_one_answer_of_ten_a_third_of_a_penalty_is_a_tenth_of_ten_thirds_of_it():
+    """What the recommended settings were measured with: penalty 100 and spread = 1, there the same as 30 and 0.3."""
+    x, pulls = jnp.zeros(1), []
+    for penalty, spread in ((30.0, 0.3), (100.0, 1.0)):
+        memory = none(x, 10)
+        _, memory = pull_of(replies([[penalty]] * 10), x, memory, round_with(list(range(10))), fading=False, spread=spread)
+        pull, _ = pull_of(replies([[2 * penalty]]), x, memory, round_with([4]), fading=False, spread=spread)
+        pulls.append(float(pull(x)[0]))
+    assert pulls == pytest.approx([11.0, 11.0])
 
 
 @pytest.mark.parametrize("fading", [False, True])

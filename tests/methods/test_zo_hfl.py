@@ -69,11 +69,11 @@ def test_what_is_recommended_equals_a_plain_numpy_implementation():
     with jax.enable_x64(True):
         federation, plan = digits(radius=0.3, dtype=np.float64), bumpy_plan(8)
         model = softmax(64, 10, bias=False)
-        problem = supervised(cross_entropy(model), penalty=100.0, proximity=10.0, Y=ball())
+        problem = supervised(cross_entropy(model), penalty=30.0, proximity=10.0, Y=ball())
         x = model.init(None)._replace(weight=jnp.zeros((10, 64), jnp.float64))
         last, average = reference.guided(
-            federation, plan, np.zeros((10, 64)), keys.root(0), penalty=100.0, proximity=10.0, smoothing=0.1, server_c=0.003,
-            server_steps=5, averaging=3, client_c=0.1, batch=8, server_batch=16, spread=True,
+            federation, plan, np.zeros((10, 64)), keys.root(0), penalty=30.0, proximity=10.0, smoothing=0.1, server_c=0.003,
+            server_steps=5, averaging=3, client_c=0.1, batch=8, server_batch=16, spread=0.6,
         )  # fmt: skip
         by_parts = zo_hfl(
             problem,
@@ -83,10 +83,10 @@ def test_what_is_recommended_equals_a_plain_numpy_implementation():
             personal=fine_tune("inverse(0.1)", batch=8),
             remembered=10,
             fading=True,
-            spread=True,
+            spread=0.6,
         )
         keys_of_a_configuration = {
-            "estimator": "auto", "remembered": 10, "fading": True, "spread": True, "bounded": True, "server_step": "adam",
+            "estimator": "auto", "remembered": 10, "fading": True, "spread": 0.6, "bounded": True, "server_step": "adam",
             "server_lr": "inverse_sqrt(0.003)", "server_steps": 5, "server_batch": 16, "averaging": 3,
             "fine_tune": "inverse(0.1)", "batch": 8,
         }  # fmt: skip
@@ -308,7 +308,8 @@ def test_local_only_trains_each_client_from_where_it_stopped():
         ({"smoothing": -1.0}, "smoothing"), ({"server_lr": -0.1}, "server_lr"), ({"client_lr": "inverse(0)"}, "client_lr"),
         ({"uplink": "value"}, "uplink"), ({"directions": 0}, "directions"), ({"server_step": "adma"}, "server_step"),
         ({"start": "cold"}, "start"), ({"estimator": "guided", "uplink": "values"}, "uplink"),
-        ({"remembered": -1}, "remembered"), ({"spread": True}, "spread"),
+        ({"remembered": -1}, "remembered"), ({"spread": 0.3}, "spread"), ({"remembered": 3, "spread": 1.5}, "spread"),
+        ({"remembered": 10**20}, "remembered"), ({"shared_directions": True, "spread": 0.3}, "spread"),
         ({"estimator": "guidde"}, "estimator"), ({"mix": 0.1}, "mix"),
         ({"estimator": "guided", "mix": 0.1, "directions": 2}, "mix"), ({"estimator": "exact", "control": True}, "control"),
         ({"averaging": -1}, "averaging"), ({"trust": -1.0}, "trust"), ({"server_lr": "inverse_sqr(0.1)"}, "server_lr"),

@@ -55,10 +55,10 @@ METHOD_KEYS: dict[str, tuple[str, str, Any]] = {
         True,
     ),
     "spread": (
-        "Whether the pull of an estimate is spread over the rounds in which it is remembered: what the clients pull is "
-        "multiplied by the share of them that answered. One penalty then serves rounds with few answers and with many.",
-        "",
-        True,
+        "s: where fewer than this share of the clients answer a round (of those asked plus `remembered`, where these are "
+        "fewer), the pull is weaker in proportion; 0: never.",
+        "share",
+        0.3,
     ),
     "bounded": (
         "Whether a client's steps are shortened where its loss is too curved for them: the first to at most 1/L, the others "

@@ -142,8 +142,7 @@ def preset_words(config: Config) -> list[str]:
     method = config.method
     if method.preset != "recommended" or is_own(method.name):
         return []
-    advised, lines = registry.defaults(method.name, "recommended"), []
-    options = method.options | {"penalty": method.penalty, "proximity": method.proximity}
+    advised, options, lines = registry.defaults(method.name, "recommended"), method.options, []
     gave_way: set[str] = set()
     for key in dict.fromkeys(key for key, _ in method.entry.gives_way):
         asked = {} if key in gave_way else registry.given_way(method.name, {key: options[key]})

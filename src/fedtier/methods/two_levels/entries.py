@@ -17,14 +17,13 @@ from .zo_hfl import zo_hfl
 
 ESTIMATORS: dict[str, Callable[..., Estimator]] = {name: getattr(estimators, name) for name in estimators.__all__}
 
-STEADY: dict[str, Any] = {"bounded": True, "remembered": 10, "fading": True, "spread": True}
-COUPLED: dict[str, Any] = {"estimator": "auto", "penalty": 100.0, "proximity": 10.0}
-"""Chosen on validation rows of images, softmax regression and nets, at three levels of heterogeneity (docs/estimators.md);
-penalty and proximity belong to the problem, the rest to the method."""
-ROUND_ALONE: dict[str, Any] = {"spread": False, "penalty": 30.0}  # what is not remembered pulls in one round, with all it has
+STEADY: dict[str, Any] = {"bounded": True, "remembered": 10, "fading": True, "spread": 0.3}
+COUPLED: dict[str, Any] = {"estimator": "auto", "penalty": 30.0, "proximity": 10.0}
+"""Chosen on validation rows of images with softmax regression, mlp and nets (docs/estimators.md); penalty and proximity belong
+to the problem, the rest to the method."""
 GIVES_WAY: dict[tuple[str, Any], dict[str, Any]] = {
-    ("shared_directions", True): ROUND_ALONE | {"remembered": 0, "fading": False},  # they need replies one by one
-    ("remembered", 0): ROUND_ALONE,
+    ("shared_directions", True): {"remembered": 0, "fading": False, "spread": 0.0},  # they need replies one by one
+    ("remembered", 0): {"spread": 0.0},
 }
 
 
@@ -41,7 +40,7 @@ def zo_hfl_keys(
     start: str = "probe",
     remembered: int = 0,
     fading: bool = False,
-    spread: bool = False,
+    spread: float = 0.0,
     shared_directions: bool = False,
     client_lr: StepSize = "inverse(0.1)",
     batch: int = 32,
@@ -92,6 +91,6 @@ ENTRIES = {
         zo_hfl, zo_hfl_keys, "ZO-HFL", "two levels",
         "two levels: server data and personal models; a client sends two values of f2, or its estimate", bibtex.ZO_HFL,
         recommended=COUPLED | STEADY | SERVER | TUNED, gives_way=GIVES_WAY,
-        grid={"server_lr": [0.0003, 0.001, 0.003, 0.01], "penalty": [30.0, 100.0], "fine_tune": TUNING},
+        grid={"server_lr": [0.0003, 0.001, 0.003, 0.01], "penalty": [10.0, 30.0], "fine_tune": TUNING},
     ),
 }  # fmt: skip

@@ -12,8 +12,10 @@ estimate for many rounds, is pulled as far as the estimate says anything about, 
 wherever x goes; for the paper's one step a round that is the same.
 
 An estimate that is remembered pulls in every round until its client answers again: where one client of ten answers, in ten.
-With `spread` its pull is spread over them, so that in all it counts as one round: the sum is multiplied by the share of clients
-that answered. Where all answer nothing changes; where few do the pull is weak, as little is known of what it should be.
+With `spread` the pull is weaker there. Of all answers that there can be (one of each client, or as many as there are rows for)
+a share q is new in a round; the sum is multiplied by min(1, q/spread). With spread = 1 an estimate then counts in all as one
+round, where clients answer equally often; with less only rounds with a share of answers below `spread` have a weaker pull. In
+a round without answers nothing pulls.
 
 Some estimators stretch g_i beyond the slope that was measured, n times for one random direction, to make up for those that were
 not tried. f2's slope along g_i then is only a share of it, <u, g_i>/|g_i|^2 with u = sum s_k v_k, and so is the progress.
@@ -80,13 +82,13 @@ class Pull(NamedTuple):
 
 
 def pull_of(
-    estimates: Estimate, x: PyTree, memory: Replies | tuple[()], round: Round, fading: bool, spread: bool = False
+    estimates: Estimate, x: PyTree, memory: Replies | tuple[()], round: Round, fading: bool, spread: float = 0.0
 ) -> tuple[Pull, Replies | tuple[()]]:
     """(the pull of this round, the memory after it), from the estimates of the round, measured at `x`.
 
     Without memory it is the mean over the replies that arrived. With one it is the sum over the latest reply of each client
     that is known, over the number of clients, or of rows where these are fewer: clients not yet heard count as 0. With `spread`
-    it is that times the share of them that said something in this round. The memory keeps the latest replies, one for each.
+    that is weaker where few of them said something in this round. The memory keeps the latest reply of each.
     """
     f2 = estimates.f2
     new = Replies(estimates, _dots(estimates.g, x) if fading else jnp.zeros_like(f2), round.ids)
@@ -102,7 +104,8 @@ def pull_of(
     kept = jax.vmap(trees.where)(known[latest], trees.take(both, latest), none(x, latest.size))
     clients = jnp.asarray(min(round.clients, known.size), f2.dtype)
     weights = known / clients
-    return Pull(both, weights * (jnp.sum(said) / clients) if spread else weights, fading), kept
+    weaker = jnp.minimum(1.0, jnp.sum(said) / (spread * clients)) if spread else 1.0
+    return Pull(both, weights * weaker, fading), kept
 
 
 def _dots(g: PyTree, x: PyTree) -> Float[Array, "S"]:

@@ -46,7 +46,7 @@ class AtServer:
     descent: ServerDescent
     remembered: int
     fading: bool
-    spread: bool
+    spread: float
     common: bool  # are the directions those of the round?
 
     def init(self, x: PyTree) -> Server:

@@ -15,7 +15,7 @@ dimensions.
 from __future__ import annotations
 
 from ... import keys
-from ...errors import choice, require, whole
+from ...errors import choice, require, share, whole
 from ...keys import Tag
 from ...problem import Bilevel
 from ..descent import ServerDescent, descent
@@ -30,6 +30,7 @@ from .probes import Own, Probes
 from .server import AtServer
 
 UPLINKS = ("values", "models", "estimate")
+MOST_REMEMBERED = 100_000
 TUNING = 2  # a fine-tuned personal model has the steps of two solves
 PAPER = (sphere(), projected_sgd("inverse(0.1)"), descent("inverse_sqrt(0.01)"), lower_level())  # the parts of the paper
 
@@ -46,10 +47,11 @@ def zo_hfl(
     start: str = "probe",
     remembered: int = 0,
     fading: bool = False,
-    spread: bool = False,
+    spread: float = 0.0,
     shared_directions: bool = False,
 ) -> Method:
-    """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently).
+    """ZO-HFL on `problem`. Defaults are the paper's, except `coupled` (the paper draws independently); as `fedtier.zo_hfl`,
+    with the keys of a configuration, it has the recommended ones.
 
     estimator     of a client's hypergradient: `sphere`, `orthogonal`, `guided`, `first_order` or `exact`, see `estimators`
     local         a client's solver of the lower level
@@ -62,8 +64,8 @@ def zo_hfl(
     remembered    k > 0: beside the replies of the round, the latest of up to k other clients count, which at low
                   participation trades staleness for variance (k models of state at the server); 0: the mean of the round's
     fading        an estimate pulls as far as it says anything about and no further: see `pull`
-    spread        the pull of an estimate is spread over the rounds in which it is remembered, so that clients pull less where
-                  fewer of them answer: see `pull`
+    spread        s > 0: where fewer than the share s of the clients (or of those asked plus `remembered`) answer, the pull is
+                  weaker in proportion, so that what is remembered for long does not pull too much: see `pull`
     shared_directions   all clients of a round probe along the same directions: the server needs the mean of their slopes
                   alone, a client sends K numbers, and the noise of the directions does not average out over clients
     """
@@ -71,9 +73,12 @@ def zo_hfl(
     choice("uplink", uplink, ("auto", *UPLINKS))
     choice("start", start, ("probe", "warm"))
     whole("remembered", remembered, 0)
-    require(not spread or remembered > 0, "spread", spread, "spreads what is remembered: remembered is 0", "remembered = 10")
+    rule = f"must be at most {MOST_REMEMBERED:,}: each is a model of state at the server"
+    require(remembered <= MOST_REMEMBERED, "remembered", remembered, rule, "10, or the number of clients")
     if shared_directions:
-        _check_shared(estimator, uplink, remembered, fading)
+        _check_shared(estimator, uplink, remembered, fading, spread)
+    share("spread", spread, "0.3, or 0 for none", one=True)
+    require(not spread or remembered > 0, "spread", spread, "spreads what is remembered: remembered is 0", "remembered = 10")
     sends = "g_i: uplink = 'estimate'" if estimator.private else "values or models"
     fits = uplink == "auto" or (uplink == "estimate") == estimator.private
     require(fits, "uplink", uplink, f"the estimator {estimator.name} sends {sends}", "or leave the uplink out")
@@ -104,11 +109,12 @@ def zo_hfl(
     )
 
 
-def _check_shared(estimator: Estimator, uplink: str, remembered: int, fading: bool) -> None:
+def _check_shared(estimator: Estimator, uplink: str, remembered: int, fading: bool, spread: float) -> None:
     """Refuses what needs more of a client than its slopes along directions that all share."""
     hint = 'sphere, orthogonal, or guided with guide = "server" and at most 2 directions, without control'
     rule = f"the estimator {estimator.name} has directions of each client's own"
     require(estimator.common, "shared_directions", True, rule, hint)
     require(uplink == "auto", "uplink", uplink, "with shared directions a client sends its slopes", "leave the uplink out")
     require(remembered == 0, "remembered", remembered, "with shared directions no reply is known alone", "remembered = 0")
+    require(not spread, "spread", spread, "with shared directions nothing is remembered that could be spread", "spread = 0")
     require(not fading, "fading", fading, "needs values of f2; with shared directions only slopes are sent", "fading = false")

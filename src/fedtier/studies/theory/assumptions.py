@@ -52,7 +52,7 @@ def _set(Y: ConstraintSet) -> Assumption:
 
 PLAIN = {
     "estimator": ("sphere", "orthogonal"), "mix": (0,), "control": (False,), "remembered": (0,), "server_step": ("sgd",),
-    "server_steps": (1,), "averaging": (0,), "trust": (0,), "fading": (False,), "spread": (False,), "bounded": (False,),
+    "server_steps": (1,), "averaging": (0,), "trust": (0,), "fading": (False,), "spread": (0,), "bounded": (False,),
 }  # fmt: skip  # the options of zo_hfl, as far as the proofs reach
 
 
