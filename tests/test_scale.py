@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from fedtier.compilation import KNOWN_SINCE, jaxlib
-
 from .small_runs import first_slow
 
 # The peak of this very program: what `resource` tells is never below the peak of the process that started it.
@@ -142,7 +140,6 @@ print(float(jnp.sum(jitted(each)(jnp.ones(2)))))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(jaxlib() < KNOWN_SINCE, reason="an older jaxlib may not know the flags, and gets none")
 def test_a_core_that_is_a_minute_behind_ends_nothing():
     """Seen: the residual net on two cores, where XLA ended the process 60 seconds after the first core had come."""
     assert last_line(LAGGING, JAX_NUM_CPU_DEVICES="2") == 2.0

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -28,10 +27,7 @@ GPU_PRODUCTS = "BF16_BF16_F32_X3"
 UNHURRIED = (  # a core may be minutes behind another; XLA ends the process after one
     "xla_cpu_collective_call_warn_stuck_timeout_seconds", "xla_cpu_collective_call_terminate_timeout_seconds",
 )  # fmt: skip
-LONG, KNOWN_SINCE = (
-    7 * 24 * 3600,
-    (0, 10),
-)  # seconds; the jaxlib where these were tried, 0.11 has them too: an older one may refuse to start
+LONG = 7 * 24 * 3600  # seconds
 LOCKS, PATIENCE = 256, 300.0  # of programs that are being compiled; seconds, should a process hang that compiles
 
 
@@ -61,13 +57,7 @@ def use_all_cores() -> None:
 def _let_cores_wait() -> None:
     """Says so in XLA_FLAGS, which XLA reads once, before it computes; what stands there already is left alone."""
     said = os.environ.get("XLA_FLAGS", "")
-    if jaxlib() >= KNOWN_SINCE:
-        os.environ["XLA_FLAGS"] = " ".join([said, *(f"--{name}={LONG}" for name in UNHURRIED if name not in said)]).strip()
-
-
-def jaxlib() -> tuple[int, ...]:
-    """Its version, the first two numbers."""
-    return tuple(map(int, version("jaxlib").split(".")[:2]))
+    os.environ["XLA_FLAGS"] = " ".join([said, *(f"--{name}={LONG}" for name in UNHURRIED if name not in said)]).strip()
 
 
 def use_compilation_cache() -> None:

@@ -144,9 +144,9 @@ def preset_words(config: Config) -> list[str]:
         return []
     advised, options, lines = registry.defaults(method.name, "recommended"), method.options, []
     gave_way: set[str] = set()
-    for key in dict.fromkeys(key for key, _ in method.entry.gives_way):
-        asked = {} if key in gave_way else registry.given_way(method.name, {key: options[key]})
-        instead = {k: v for k, v in asked.items() if options[k] == v}
+    for (key, value), asked in method.entry.gives_way.items():
+        applies = options[key] == value and key not in gave_way
+        instead = {k: v for k, v in asked.items() if applies and options[k] == v}
         gave_way |= {*instead}
         if instead:
             now = ", ".join(f"{k} = {json.dumps(v)} in place of {json.dumps(advised[k])}" for k, v in instead.items())
