@@ -80,3 +80,12 @@ def test_a_brief_says_the_name_of_the_code_and_not_where_it_lies(config, tmp_pat
     text = brief_of(found, load("digits").preparation).text()
     assert json.loads(text)["tables"]["method"]["name"] == "mine.py:method" and str(tmp_path) not in text
     assert Brief.parse(text).tables["method"]["name"] == "mine.py:method"
+
+
+def test_a_brief_says_among_what_a_site_chooses_by_its_own_rows():
+    from fedtier.datasets import load
+
+    tables = {"run": {"personal_check": 0.2, "personal_scales": [0.3, 1.0]}}
+    chosen, none = (brief_of(configuration.validate(given), load("digits").preparation) for given in (tables, {}))
+    assert Brief.parse(chosen.text()).tables["run"] == tables["run"]
+    assert "run" not in none.tables

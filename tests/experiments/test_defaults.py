@@ -53,3 +53,19 @@ def test_the_servers_rows_have_a_seat_wherever_a_method_can_give_one(name, seat)
 def test_a_key_of_an_earlier_version_is_refused_with_its_new_name():
     with pytest.raises(FedtierError, match=r"method\.cohort = 'latest': is no key(.|\n)*it is called method\.remembered now"):
         load_config(None, ["method.name=zo_hfl", "method.cohort=latest"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        (["method.penalty=-1"], "the default is 30.0"),
+        (["method.penalty=-1", "method.preset=paper"], "the default is 1.0"),
+        (["method.name=fedprox", "method.proximity=-1"], "the default is 0.1"),
+        (["model.name=ResNet18"], "did you mean 'residual'?"),
+        (["model.name=lenett"], "did you mean 'lenet'?"),
+        (["run.personal_scales=0.1"], r"personal_scales = \[0.1\]"),
+    ],
+)
+def test_the_hint_of_a_refusal_is_what_this_configuration_would_have_or_means(settings, hint):
+    with pytest.raises(FedtierError, match=hint):
+        load_config(None, settings)

@@ -96,7 +96,7 @@ def brief_of(config: Config, preparation: Preparation, masking: Masking | None =
     content = config.model_dump(exclude_none=True)
     tables = {"model": content["model"], "method": content["method"], "data": {"clients": config.data.clients}}
     if config.run.personal_check:  # a site chooses by its own rows
-        tables["run"] = {"personal_check": config.run.personal_check}
+        tables["run"] = {key: content["run"][key] for key in ("personal_check", "personal_scales")}
     for table, key in OWN_CODE:
         if is_path(tables[table].get(key)):
             tables[table][key] = bare(tables[table][key])  # where the file lies is each party's own business

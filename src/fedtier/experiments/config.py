@@ -71,7 +71,7 @@ def validate(tables: dict[str, Any]) -> Config:
     try:
         config = Config.model_validate(tables)
     except pydantic.ValidationError as error:
-        raise _refusal(error) from None
+        raise _refusal(error, _method_keys({key: given[key] for key in ("name", "preset") if key in given})) from None
     method = _made(config, given)
     if config.method.solver is not None:
         names = ", ".join(registry.names_with("foreign"))
@@ -210,13 +210,16 @@ def _lists(content: dict[str, Any]) -> dict[str, Any]:
     return {key: [number(v) for v in value] if isinstance(value, list) else value for key, value in content.items()}
 
 
-def _refusal(error: pydantic.ValidationError) -> FedtierError:
+def _refusal(error: pydantic.ValidationError, advised: Mapping[str, Any] | None = None) -> FedtierError:
+    """The first thing that is wrong; `advised` are the keys of [method] where none is given."""
     first = error.errors()[0]
     table, key = (str(part) for part in first["loc"][:2])
     default = TABLES[table].model_fields[key].default
+    default = advised.get(key, default) if advised and table == "method" else default
     rule = first["msg"][0].lower() + first["msg"][1:].replace("Input", "it").replace("a valid boolean", "true or false")
     hint = f"the default is {json.dumps(default) if isinstance(default, bool) else repr(default)}"
-    if first["type"] == "list_type" and isinstance(first["input"], str):
-        listed = json.dumps([word.strip() for word in first["input"].split(",")])
+    if first["type"] == "list_type" and isinstance(first["input"], str | int | float):
+        given = first["input"]
+        listed = json.dumps([word.strip() for word in given.split(",")] if isinstance(given, str) else [given])
         hint = f"{key} = {listed}; on the command line --set '{table}.{key}={listed}'"
     return FedtierError(f"{table}.{key}", first["input"], rule.replace("input should", "must"), hint)

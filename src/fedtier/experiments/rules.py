@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from ..datasets import NAMES, OPTIONS, SETS, who_takes
-from ..errors import FedtierError, choice, require
+from ..errors import FedtierError, choice, nearest, require
 from ..methods import Method, registry
 from ..own_code.naming import is_own
 from ..own_code.own_models.words import maker_of
@@ -49,7 +49,9 @@ def check_together(config: Config) -> None:
         rule = "must be one number where there are new clients (data.new_clients)"
         require(not (isinstance(value, list) and data.new_clients), name, value, rule)
     if not is_own(config.model.name):
-        choice("model.name", config.model.name, MODELS)
+        name = config.model.name
+        meant = "did you mean 'residual'?" if "resnet" in name.lower() else nearest(name, MODELS)
+        require(name in MODELS, "model.name", name, f"must be one of {', '.join(MODELS)}", meant)
     both = run.epochs is not None and run.local_steps is not None
     require(not both, "run.epochs", run.epochs, "says what run.local_steps says", "leave out one of the two")
     judges.check_names(run.metrics)

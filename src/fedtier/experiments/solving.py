@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ..datasets import Dataset
-from ..errors import require
+from ..errors import called, require
 from ..methods import Method, ProjectedSgd, flat, registry
 from ..methods.attacked import attacked
 from ..methods.predictions.learners import Learner
@@ -24,7 +24,7 @@ from ..problem import BORDER, Augment, Bilevel, Model, Rows, ball, crop_and_flip
 from ..problem.closed_forms import two_level_quadratic
 from .models import is_plain, loss_of, model_of, trained_model_of
 from .own_models import is_start
-from .tables import Config
+from .tables import Config, RunTable
 
 
 def problem_of(config: Config, dataset: Dataset) -> tuple[Model | None, Bilevel, PyTree]:
@@ -80,8 +80,14 @@ def made(
     fits = not check or registry.takes_check(entry)
     rule = f"{config.method.name} makes its personal models itself, and has no others to choose from"
     require(fits, "run.personal_check", check, rule, "leave it out, or choose a method that fine-tunes")
-    augment = augment_of(config, dataset)
-    return registry.make(entry, problem, config.method.options, augment=augment, private=noise, check=check, learner=learner)
+    scales = config.run.personal_scales
+    plain, rule = scales == RunTable.model_fields["personal_scales"].default, "is not read: no client has rows to choose by"
+    require(check or plain, "run.personal_scales", scales, rule, "run.personal_check = 0.2")
+    rule = f"is not read: what {config.method.name} chooses by run.personal_check is no step of fine-tuning"
+    require(plain or "personal" in registry.part_names(entry), "run.personal_scales", scales, rule, "leave it out")
+    given = {"augment": augment_of(config, dataset), "private": noise, "check": check, "scales": scales, "learner": learner}
+    with called({"scales": "run.personal_scales"}):
+        return registry.make(entry, problem, config.method.options, **given)
 
 
 def augment_of(config: Config, dataset: Dataset) -> Augment | None:

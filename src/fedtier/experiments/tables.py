@@ -337,6 +337,10 @@ class RunTable(Table):
         "and fedmd, what it takes of the others beside a model that has learnt alone; 0: it always has the personal one.",
         unit="share", example=0.2, ge=0, lt=1,
     )  # fmt: skip
+    personal_scales: list[float] = described(
+        [1.0], "Factors on method.fine_tune among which each client chooses by these rows of its own (run.personal_check), "
+        "beside the global model: steps that fit every client need not be searched.", example=[0.1, 0.3, 1.0, 3.0, 10.0],
+    )  # fmt: skip
     magnitude: float = described(
         1e4, "A reply longer than so many times the median of late is lost; 1e30: none is, for its length.", example=100.0,
         gt=1, allow_inf_nan=False,
@@ -469,8 +473,8 @@ class Config(Table):
 LATER = (
     ("data", "new_clients"), ("data", "augment"), ("run", "metrics"), ("data", "server_copy"), ("run", "local_steps"),
     ("run", "order"), ("data", "balance"), ("data", "test"), ("data", "pixels"), ("run", "epochs"), ("run", "personal_steps"),
-    ("run", "magnitude"), ("run", "personal_check"), ("privacy", "by_rows"), ("privacy", "public_sizes"),
-    ("model", "precision"),
+    ("run", "magnitude"), ("run", "personal_check"), ("run", "personal_scales"), ("privacy", "by_rows"),
+    ("privacy", "public_sizes"), ("model", "precision"),
 )  # fmt: skip
 """Keys that stand in a digest only where they are set: runs from before there were such keys keep theirs."""
 TABLES: dict[str, type[Table]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -101,12 +101,13 @@ def make(
     augment: Augment | None = None,
     private: RowNoise | None = None,
     check: float = 0.0,
+    scales: Sequence[float] = (1.0,),
     learner: Learner | None = None,
 ) -> Method:
     """The method `name` with the flat keys `given`; a key it does not have, or of a wrong type, is refused. A program may also
     give whole parts, such as server=descent(...), in place of their keys. `augment` is for all parts that make steps, `private`
-    for the part `local`, `check` for the part `personal`, the share of `chosen`, or for a method that has a `check` of its own;
-    `learner` are models of the clients' own, for a method that has a place for them."""
+    for the part `local`, `check` and `scales` for the part `personal`, those of `chosen`, or `check` for a method that has one
+    of its own; `learner` are models of the clients' own, for a method that has a place for them."""
     known, row, kinds = options(name), entry(name), part_names(name)
     whole = {key: value for key, value in given.items() if key in kinds and isinstance(value, KINDS[key].type)}
     hints = typing.get_type_hints(row.flat)
@@ -124,7 +125,7 @@ def make(
     if private is not None:
         parts["local"] = parts["local"]._replace(private=private)
     if check:
-        parts |= {"personal": chosen(parts["personal"], check)} if "personal" in kinds else {"check": check}
+        parts |= {"personal": chosen(parts["personal"], check, scales)} if "personal" in kinds else {"check": check}
     if learner is not None:
         parts["learner"] = learner
     ours = any(row is known for known in METHODS.values())
