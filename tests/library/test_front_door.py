@@ -1,5 +1,6 @@
 """`import fedtier as ft`: quick, complete, found by tab; the same numbers as the command line; refusals before any work."""
 
+import gc
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import safetensors.numpy
 
 import fedtier as ft
+from fedtier.errors import FedtierError
 from fedtier.experiments.comparison import make_comparison
 from fedtier.experiments.config import load_config
 from fedtier.experiments.data import load_data
@@ -284,3 +286,31 @@ def test_two_objects_of_one_kind_are_two_cells_and_no_run_of_one_is_found_for_th
         for rate in (0.01, 0.3, 0.3)
     ]
     assert len(set(folders)) == 3
+
+
+def test_personal_models_outlive_their_result():
+    """Nobody asked for a folder, and the result that holds it is gone: the file of the models is still there."""
+    personal = ft.train(ft.fedavg(fine_tune=0.05), ft.federate("digits", clients=5), rounds=1, tau=1).personal
+    gc.collect()
+    assert personal["0"].weight.shape == (10, 64)
+
+
+def test_half_precision_is_judged_beside_the_method_that_trains():
+    net, data = ft.model("mlp", hidden=8, precision="half"), ft.federate("digits", clients=5)
+    assert ft.train(ft.fedavg(), data, model=net, rounds=0, tau=1).config.model.precision == "half"
+    with pytest.raises(FedtierError, match=r"precision(.|\n)*decomfl takes differences"):
+        ft.train(ft.decomfl(), data, model=net, rounds=0, tau=1)
+    with pytest.raises(FedtierError, match=r"model = 'cnn'(.|\n)*put the channels first"):
+        ft.train(ft.fedavg(), ft.federate((np.zeros((80, 28, 28, 3)), np.arange(80) % 2), clients=4), model=ft.cnn(), rounds=0)
+
+
+def test_rows_that_no_model_can_read_are_refused_by_what_they_are(tmp_path):
+    result = ft.train(ft.fedavg(), ft.federate("digits", clients=5), rounds=0, tau=1)
+    rows = np.zeros((3, 1, 8, 8), np.float32)
+    rows[1, 0, 2, 3] = np.nan
+    with pytest.raises(FedtierError, match="row 1': holds what is no finite number"):
+        result.predict(rows)
+    with pytest.raises(FedtierError, match=r"rows = 'tuple'(.|\n)*numpy\.savez"):
+        result.adapt((rows, np.zeros(3, int)))
+    with pytest.raises(FedtierError, match="model = 'ModelChoice'"):
+        ft.frozen(ft.mlp(hidden=8), result.model)

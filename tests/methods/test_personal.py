@@ -126,7 +126,7 @@ def test_scales_that_are_no_factors_are_refused(scales):
     ],
 )
 def test_scales_that_nothing_would_read_are_refused_by_their_key(tables, hint):
-    with pytest.raises(FedtierError, match="run.personal_scales") as refused:
+    with pytest.raises(FedtierError, match=r"run\.personal_scales") as refused:
         assemble(validate(tables))
     assert hint in str(refused.value)
 

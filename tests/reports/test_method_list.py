@@ -78,3 +78,8 @@ def test_the_list_has_every_method_in_80_columns():
 
 def test_methods_with_and_without_rounds_run_between_sites():
     assert all(facts_of(name).wire for name in ("fedbuff", "fedasync", "fedavg"))
+
+
+def test_the_paper_s_penalty_and_proximity_stand_beside_ours():
+    told = " ".join(plain(keys_table(Wish(names=("zo_hfl",)))).replace("│", " ").split())
+    assert "penalty = 30.0 (paper: 1.0)" in told and "proximity = 10.0 (paper: 0.1)" in told

@@ -33,9 +33,10 @@ def checked_grid(name: str, given: Json) -> dict[str, list[Value]]:
     for key, values in given.items():
         choice(name, key, SEARCHABLE)
         steps = key in STEPS
-        rule = "must be a list of numbers of at least 0" + (', or of steps such as "inverse(0.1)"' if steps else "")
+        of, or_steps = "numbers of at least 0", ', or steps such as "inverse(0.1)"' if steps else ""
         if not isinstance(values, list) or not values:
-            raise FedtierError(f"{name}.{key}", values, rule)
+            raise FedtierError(f"{name}.{key}", values, f"must be a list of {of}{or_steps}", f"{key} = [0.1, 0.3]")
+        rule = f"holds what is no value of a search: {of}{or_steps} are"
         grid[key] = [_checked(f"{name}.{key}", value, steps, rule) for value in values]
     return grid
 

@@ -65,7 +65,15 @@ class Recipe(NamedTuple):
         }
         if table.name in makers:
             return makers[table.name]()
-        return NETS[table.name](outputs, _image_shape(table.name, self.shape), bias=table.bias)
+        shape = _image_shape(table.name, self.shape)
+        try:
+            return NETS[table.name](outputs, shape, bias=table.bias)
+        except FedtierError as error:
+            if error.name != "shape":
+                raise
+            last = shape[2] < min(shape[:2])  # (height, width, channels)
+            hint = "put the channels first: numpy.moveaxis(images, -1, 1)" if last else "mlp; cnn for sides of 8 or more"
+            raise FedtierError("model.name", table.name, f"its images {error.rule}, these rows are {shape}", hint) from None
 
 
 def _logistic(features: int, outputs: int, numeric: bool, bias: bool) -> Model:

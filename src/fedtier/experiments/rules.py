@@ -10,7 +10,7 @@ from ..methods import Method, registry
 from ..own_code.naming import is_own
 from ..own_code.own_models.words import maker_of
 from . import judges
-from .tables import LINEAR_MODELS, MODELS, AttackTable, Config, Data, RunTable
+from .tables import LINEAR_MODELS, MODELS, AttackTable, Config, Data, ModelTable, RunTable
 
 DRAWN_ROWS = (
     "test_share",
@@ -58,6 +58,7 @@ def check_together(config: Config) -> None:
     _check_data(data)
     _check_server(config)
     _check_linear(config)
+    _check_width(config)
     _check_precision(config)
     _check_augment(config)
     _check_attack(config)
@@ -145,6 +146,15 @@ def _check_linear(config: Config) -> None:
     fits = not config.method.entry.linear or config.model.name not in MODELS or config.model.name in LINEAR_MODELS
     rule = f"{config.method.name} is for linear models with weights for every output"
     require(fits, "model.name", config.model.name, rule, "softmax, or linear where the label is a number")
+
+
+def _check_width(config: Config) -> None:
+    """Refuses the sizes of an mlp for another model of ours."""
+    table = config.model
+    for key in ("hidden", "depth"):
+        value, default = getattr(table, key), ModelTable.model_fields[key].default
+        read = value == default or table.name == "mlp" or is_own(table.name)
+        require(read, f"model.{key}", value, f"is not read with model.name = {table.name!r}", 'model.name = "mlp"')
 
 
 def _check_precision(config: Config) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from .. import trees
 from ..engines import Replies, State, finite_seeds, global_models, keep_seeds
 from ..errors import NOTHING, FedtierError, FedtierWarning, require
 from ..methods.attacked import SCALES
@@ -27,6 +28,7 @@ from .divergence import Diverged, steering, too_large, unheard
 from .label_counts import labels_of_experiment
 from .metric_row import Row
 from .metrics import Scores, evaluator, traffic
+from .models import NETS
 from .newcomers import newcomer_evaluator, newcomer_row
 from .privacy_page import as_object, short_words, stated
 from .profile import Profile
@@ -199,6 +201,10 @@ class Session:
         config = self.experiment.config
         self.evaluate, self.bytes_per_message = evaluator(self.experiment, self.engine), traffic(self.experiment, self.state)
         self.evaluate_new, self.verdicts = newcomer_evaluator(self.experiment), {}
+        if config.model.name in NETS:
+            numbers = trees.size(self.experiment.x) // len(self.experiment.plan.steps)
+            name = f"{short(config.method.name)} with {config.model.name}, {numbers:,} numbers"
+            self.progress.say(f"compiling {name}: for a net up to a minute or two, the first time")
         clock = time.perf_counter()
         with self.profile.span("compile", "rounds"):
             jax.block_until_ready(self._advance(self.state, self.round, 0))  # 0 rounds: nothing moves

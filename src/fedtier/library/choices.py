@@ -192,7 +192,7 @@ class ModelChoice:
 def _model(name: str, **options: Any) -> ModelChoice:
     choice = ModelChoice(name, given(options))
     with as_arguments():
-        validate({"model": choice.table})
+        validate({"model": choice.table, "method": {"name": "fedavg"}})  # which goes with every model
     return choice
 
 

@@ -19,6 +19,7 @@ from ..engines import global_models
 from ..errors import require
 from ..experiments.bundle import Bundle, Predictions
 from ..experiments.bundle.adapt import Adapted, adapt
+from ..experiments.bundle.stored import Personal
 from ..experiments.models import recipe_of
 from ..experiments.run_folder import RunFolder
 from ..experiments.session import Result as Run
@@ -88,7 +89,10 @@ class Result:
     def bundle(self) -> Bundle:
         """The models with everything that a prediction needs, of the first seed that has an end."""
         found = Bundle.load(self.run.folder, recipe=recipe_of(self.config, self.run.experiment.dataset))
-        return replace(found, about=found.about._replace(tables=self.config.model_dump(exclude_none=True)))
+        about = found.about._replace(tables=self.config.model_dump(exclude_none=True))
+        personal = found.personal
+        kept = personal.keeping(self._kept) if isinstance(personal, Personal) else personal  # their file goes with the last
+        return replace(found, about=about, personal=kept)
 
     @property
     def model(self) -> PyTree | None:

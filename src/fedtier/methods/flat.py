@@ -14,7 +14,7 @@ import optax
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from ..errors import called, choice, not_negative
+from ..errors import called, choice, not_negative, require
 from ..schedules import StepSize, as_schedule, constant
 from . import personal, solvers
 from .descent import ServerDescent, by_round, descent
@@ -72,6 +72,8 @@ def personal_rule(fine_tune: StepSize, batch: int, otherwise: PersonalRule) -> P
     """Fine-tuning with this step, or `otherwise` where it is 0."""
     if fine_tune == 0:
         return otherwise
+    negative = isinstance(fine_tune, int | float) and fine_tune < 0
+    require(not negative, "fine_tune", fine_tune, "must be a step above 0, or 0 for none", "0.1, or inverse(0.1)")
     return personal.fine_tune(as_schedule("fine_tune", fine_tune, constant), batch=batch)
 
 

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from .. import keys, trees
 from ..errors import choice
+from ..experiments.tables import MethodTable
 from ..federation import View, shown_rows
 from ..methods import Method, registry, turn_of
 from ..methods.outline import outlined
@@ -240,6 +241,7 @@ def keys_table(wish: Wish) -> list[Part]:
         table.add_column(heading, width=width)
     for name in chosen(wish):
         paper, ours = (registry.defaults(name, preset) for preset in ("paper", "recommended"))
+        paper = {key: MethodTable.model_fields[key].default for key in ours if key in MethodTable.model_fields} | paper
         words = (f"{key} = {value}{_of_paper(key, value, paper)}" for key, value in ours.items())
         table.add_row(name, f"{registry.METHODS[name].summary}\n{', '.join(words)}")
     return [table, 'method.preset = "paper" takes the values in brackets; others are the same']

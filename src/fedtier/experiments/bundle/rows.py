@@ -48,6 +48,9 @@ def read_rows(rows: object, preparation: Preparation, reading: Reading) -> Given
         found = read_table(source, texts, header=reading.header, decimal=reading.decimal, empty=empty)
         said = found.columns.get(label.name)
     else:
+        rule = "must be one array: a pair of inputs and labels has no names"
+        hint = "a DataFrame or a dict with the label's column; images: numpy.savez(file, inputs=..., labels=...)"
+        require(not isinstance(source, tuple), "rows", f"{type(source).__name__}", rule, hint)
         found, said = np.asarray(source), None
     if isinstance(found, Table):
         return _of_table(found, said, preparation, reading)
@@ -96,7 +99,10 @@ def _shaped(values: np.ndarray, preparation: Preparation) -> np.ndarray:
     require(values.dtype.kind in "buif", "rows", f"dtype {values.dtype}", "must hold numbers")
     alike = values.shape[1:] == shape or values.ndim == 2 or (len(shape) == 3 and values.shape[1:] == shape[1:])
     require(alike, "rows", values.shape, rule, "channels come first")
-    return values.reshape(len(values), *shape)
+    rows = values.reshape(len(values), *shape)
+    bad = ~np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
+    require(not bad.any(), "rows", f"row {int(np.argmax(bad))}", "holds what is no finite number", "leave such rows out")
+    return rows
 
 
 def _truth(said: Column | None, label: Label, decimal: str) -> np.ndarray | None:

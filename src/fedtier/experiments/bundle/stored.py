@@ -23,10 +23,15 @@ class UnknownClient(FedtierError, KeyError):
 
 
 class Personal(Mapping[str, PyTree]):
-    """The personal models that a bundle has; `why` says in words why it has none, or not all."""
+    """The personal models that a bundle has; `why` says in words why it has none, or not all. `kept` is held as long as they
+    are: what would remove their file."""
 
-    def __init__(self, models: Mapping[str, PyTree], why: str = "") -> None:
-        self._models, self.why = models, why
+    def __init__(self, models: Mapping[str, PyTree], why: str = "", kept: object = None) -> None:
+        self._models, self.why, self.kept = models, why, kept
+
+    def keeping(self, kept: object) -> Personal:
+        """The same models, which hold `kept`."""
+        return Personal(self._models, self.why, kept)
 
     def __getitem__(self, client: str) -> PyTree:
         if client not in self._models:

@@ -22,6 +22,8 @@ def frozen(model: Model, base: PyTree, trained: str = "head", *, anew: bool = Fa
     >>> bundle = ft.Bundle.load("runs/pretrained")
     >>> ft.train(ft.fedavg(), data, model=ft.frozen(bundle.network, bundle.model))
     """
+    rule = "must be a Model, that of which `base` has the parameters"
+    require(isinstance(model, Model), "model", type(model).__name__, rule, "frozen(bundle.network, bundle.model)")
     with called({"kept": "trained"}):
         check_rule(trained)
         shapes = jax.eval_shape(model.init, jax.random.key(0))
