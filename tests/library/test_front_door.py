@@ -314,3 +314,14 @@ def test_rows_that_no_model_can_read_are_refused_by_what_they_are(tmp_path):
         result.adapt((rows, np.zeros(3, int)))
     with pytest.raises(FedtierError, match="model = 'ModelChoice'"):
         ft.frozen(ft.mlp(hidden=8), result.model)
+
+
+def test_a_result_tells_which_clients_have_chosen_the_global_model(capsys):
+    data = ft.federate("digits", clients=10, alpha=100.0, server_share=0.3)  # alike: few need a model of their own
+    result = ft.train(ft.fedavg(fine_tune=1.0), data, rounds=30, tau=5, personal_check=0.2, progress=True)
+    told = {row["client"]: row["kept_global"] for row in result.clients}
+    same = {name: bool(np.array_equal(result.personal[name].weight, result.model.weight)) for name in told}
+    assert told == same and set(same.values()) == {True, False}
+    assert f"{sum(same.values())} of 10 clients keep the global model" in capsys.readouterr().err
+    without = ft.train(ft.fedavg(), data, rounds=0, tau=1)
+    assert "kept_global" not in without.clients[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ from jaxtyping import PyTree
 from .. import trees
 from ..engines import Replies, State, global_models
 from ..federation import Plan
+from ..methods import registry
 from ..methods.method import turn_of
 from ..own_code.own_models.kept import names_in
 from ..own_code.own_models.listed import LIST, Listed, listed, text_of
@@ -116,9 +117,10 @@ def _letters(experiment: Experiment, clients: np.ndarray, plan: Plan) -> int:
 
 def finish(
     experiment: Experiment, store: RunFolder, state: State, scores: Scores, diverged: Collection[int] = (),
-    new: NewScores | None = None, found: dict[int, list[Verdict]] | None = None,
+    new: NewScores | None = None, found: dict[int, list[Verdict]] | None = None, say: Callable[[str], None] | None = None,
 ) -> None:  # fmt: skip
-    """The files of a run that is over; seeds that `diverged` have no clients in them, and no final model."""
+    """The files of a run that is over; seeds that `diverged` have no clients in them, and no final model. `say` hears how many
+    clients have chosen the global model."""
     x = global_models(experiment.method, state)
     if x is not None:
         x = jax.tree.map(lambda a: a.at[np.asarray(sorted(diverged), int)].set(jnp.nan) if diverged else a, x)
@@ -131,9 +133,11 @@ def finish(
         if experiment.own is not None:
             _keep_own(experiment, store, scores.models, who)
     names = [experiment.client_names[i] for i in who]
+    kept = _kept_global(experiment, x, scores)
     clients = [
         {"seed": experiment.config.run.seed + s, "clients": who, "names": names}
         | _per_client(experiment, scores, s)
+        | ({"kept_global": kept[s]} if kept else {})
         | {"lost_replies": lost_replies(state, s)}
         | newcomers_told(new, experiment.new_names, s, experiment.unit(s))
         | verdicts_by_client((found or {}).get(s, []))
@@ -141,6 +145,10 @@ def finish(
         if s not in diverged
     ]
     store.write("clients.json", json.dumps(clients).encode())
+    if kept and say is not None:
+        told = [one for s, seed in enumerate(kept) if s not in diverged for one in seed]
+        over = "" if len(clients) == 1 else f" (of {len(clients)} seeds)"
+        say(f"{sum(told)} of {len(told)} clients{over} keep the global model: their own rows speak for it")
     store.log("finished")
 
 
@@ -181,6 +189,17 @@ def _per_client(experiment: Experiment, scores: Scores, s: int) -> dict[str, lis
         return told
     errors = {"personal_rmse": scores.personal.rmse, "global_rmse": scores.shared.rmse}
     return told | {name: _numbers(values[s] * unit) for name, values in errors.items()}
+
+
+def _kept_global(experiment: Experiment, x: PyTree | None, scores: Scores) -> list[list[bool]]:
+    """[seeds][c] who has the global model because it has chosen it; [] where nobody chooses, or no personal models
+    are kept that could be compared."""
+    config, models = experiment.config, jax.tree.leaves(scores.models)
+    chooses = config.run.personal_check > 0 and "personal" in registry.part_names(config.method.entry)
+    if not chooses or x is None or experiment.own is not None or not models:
+        return []
+    pairs = [(np.asarray(y), np.asarray(a)[:, None]) for y, a in zip(models, jax.tree.leaves(x), strict=True)]
+    return np.all([np.all(y == a, axis=tuple(range(2, y.ndim))) for y, a in pairs], axis=0).tolist()
 
 
 def _mean(values: Values) -> float:

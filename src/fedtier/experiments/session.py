@@ -170,7 +170,7 @@ class Session:
                     self.files.log(f"stopped after round {stop}")
                     raise Stopped(self.files.folder, stop)
         self.progress.stop()
-        finish(self.experiment, self.files, self.state, scores, self.diverged, self.new, self._judged(scores))
+        finish(self.experiment, self.files, self.state, scores, self.diverged, self.new, self._judged(scores), self._say)
         self._warn()
         config = self.experiment.config
         return Result(self.files.folder, config, self.files.final_rows(config), self.experiment, self.state)
