@@ -83,7 +83,10 @@ def theory(
     positive("--epsilon", epsilon)
     named = file is not None or any(setting.startswith("method.name") for setting in settings)
     published = () if named else ("method.preset=paper",)  # the theorems are about the paper's method
-    experiment = assemble(load_config(file, (*published, *settings)))
+    config = load_config(file, (*published, *settings))
+    if published and not any(setting.startswith("method.preset") for setting in settings):
+        progress().say('no file: method.preset = "paper", which the theorems are about; `fedtier run` has "recommended"')
+    experiment = assemble(config)
     progress().say(*labels_of_experiment(experiment).said)
     found = page(experiment, epsilon)
     show(words.page_object(found) if json else words.page_parts(found))
