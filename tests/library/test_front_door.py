@@ -325,3 +325,10 @@ def test_a_result_tells_which_clients_have_chosen_the_global_model(capsys):
     assert f"{sum(same.values())} of 10 clients keep the global model" in capsys.readouterr().err
     without = ft.train(ft.fedavg(), data, rounds=0, tau=1)
     assert "kept_global" not in without.clients[0]
+
+
+def test_a_run_in_which_no_client_makes_a_step_says_so(capsys):
+    data = ft.federate("digits", clients=5)
+    for tau, told in ((0, True), (1, False)):
+        ft.train(ft.fedavg(), data, rounds=1, tau=tau, progress=True)
+        assert ("no client makes a local step" in capsys.readouterr().err) is told

@@ -182,6 +182,8 @@ class Session:
         self.progress.say(*counts.said)
         for line in preset_words(self.experiment.config):
             self._say(line)
+        if self.experiment.method.solves and self.experiment.config.run.rounds and not np.any(self.experiment.plan.steps):
+            self._say("no client makes a local step in any round: run.tau or run.stragglers leaves none")
         if self.experiment.attackers and not (self.files.folder / ATTACK).exists():
             attack = self.experiment.config.attack
             scale = SCALES[attack.kind] if attack.scale is None else attack.scale

@@ -217,8 +217,9 @@ def cnn(*, bias: bool = True, loss: str = "auto", huber_width: float = 1.0) -> M
 
 
 def model(made: Any, **options: Any) -> ModelChoice:
-    """A model of your own: its path, "net.py:make", a function of the sizes (features, shape, outputs, classes), or a Model, an
-    Equinox module over one row or a PyTorch nn.Module. `options` are those of the function."""
+    """A model of ours by its name, such as "lenet" or "residual", or one of your own: its path, "net.py:make", a function of
+    the sizes (features, shape, outputs, classes), or a Model, an Equinox module over one row or a PyTorch nn.Module. `options`
+    are those of the function."""
     name = word(made)
     require(isinstance(name, str), "model", made, "is no model", "ft.mlp(hidden=64), a path, a function, a module")
     return _model(name, **options)
