@@ -68,7 +68,7 @@ NEEDED = {
     "server_seat": {"name": "fedavg"}, "classes_per_client": {"partition": "classes"},
     **dict.fromkeys(("rows", "features", "classes", "spread"), MADE),
     **dict.fromkeys(("min_rows", "small_clients"), NATURAL),
-    "share": {"kind": "signs"}, "scale": {"kind": "large"}, "hidden": {"name": "mlp"}, "depth": {"name": "mlp"},
+    "share": {"kind": "signs"}, "scale": {"kind": "large"},
     "step_seconds": {"speed_spread": 1.0}, "latency": {"speed_spread": 1.0}, "server_copy": {"name": "fed-heart-disease"},
     **dict.fromkeys(
         (

@@ -64,8 +64,6 @@ def test_a_key_of_an_earlier_version_is_refused_with_its_new_name():
         (["model.name=ResNet18"], "did you mean 'residual'?"),
         (["model.name=lenett"], "did you mean 'lenet'?"),
         (["run.personal_scales=0.1"], r"personal_scales = \[0.1\]"),
-        (["model.name=cnn", "model.hidden=32"], "mlp"),
-        (["model.depth=2"], "mlp"),
         (["method.fine_tune=-0.1"], "inverse"),
     ],
 )

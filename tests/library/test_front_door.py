@@ -327,6 +327,13 @@ def test_a_result_tells_which_clients_have_chosen_the_global_model(capsys):
     assert "kept_global" not in without.clients[0]
 
 
+def test_sizes_that_a_model_does_not_read_are_told(capsys):
+    data = ft.federate("digits", clients=5)
+    for net, told in ((ft.model("cnn", hidden=32), True), (ft.mlp(hidden=32), False)):
+        ft.train(ft.fedavg(), data, model=net, rounds=0, tau=1, progress=True)
+        assert ("model.hidden = 32 is not read: it is for mlp, and the model is cnn" in capsys.readouterr().err) is told
+
+
 def test_a_run_in_which_no_client_makes_a_step_says_so(capsys):
     data = ft.federate("digits", clients=5)
     for tau, told in ((0, True), (1, False)):

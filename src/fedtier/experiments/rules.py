@@ -58,7 +58,6 @@ def check_together(config: Config) -> None:
     _check_data(data)
     _check_server(config)
     _check_linear(config)
-    _check_width(config)
     _check_precision(config)
     _check_augment(config)
     _check_attack(config)
@@ -148,13 +147,12 @@ def _check_linear(config: Config) -> None:
     require(fits, "model.name", config.model.name, rule, "softmax, or linear where the label is a number")
 
 
-def _check_width(config: Config) -> None:
-    """Refuses the sizes of an mlp for another model of ours."""
+def unread_words(config: Config) -> list[str]:
+    """The sizes of an mlp that another model does not read: told and not refused, because a grid over models has them too."""
     table = config.model
-    for key in ("hidden", "depth"):
-        value, default = getattr(table, key), ModelTable.model_fields[key].default
-        read = value == default or table.name == "mlp" or is_own(table.name)
-        require(read, f"model.{key}", value, f"is not read with model.name = {table.name!r}", 'model.name = "mlp"')
+    sizes = {} if table.name == "mlp" or is_own(table.name) else {"hidden": table.hidden, "depth": table.depth}
+    given = {key: value for key, value in sizes.items() if value != ModelTable.model_fields[key].default}
+    return [f"model.{key} = {value} is not read: it is for mlp, and the model is {table.name}" for key, value in given.items()]
 
 
 def _check_precision(config: Config) -> None:

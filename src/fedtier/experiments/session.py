@@ -34,6 +34,7 @@ from .privacy_page import as_object, short_words, stated
 from .profile import Profile
 from .progress import Progress
 from .record import finish, row_of
+from .rules import unread_words
 from .run_folder import CHECKPOINT, DIVERGED_FILE, FORMAT, HINT_DAMAGED, DivergedSeed, RunFolder
 from .stopping import Stopped, stop_signals
 from .tables import Config
@@ -180,7 +181,7 @@ class Session:
         self.files.keep_plan(self.experiment.plan, self._say)
         counts = labels_of_experiment(self.experiment)
         self.progress.say(*counts.said)
-        for line in preset_words(self.experiment.config):
+        for line in (*preset_words(self.experiment.config), *unread_words(self.experiment.config)):
             self._say(line)
         if self.experiment.method.solves and self.experiment.config.run.rounds and not np.any(self.experiment.plan.steps):
             self._say("no client makes a local step in any round: run.tau or run.stragglers leaves none")
